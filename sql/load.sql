@@ -1,0 +1,30 @@
+-- The extension's objects and settings.
+SELECT extname, extrelocatable FROM pg_extension WHERE extname = 'gpuscan';
+SELECT classid::regclass, count(*) > 0 AS some FROM pg_depend
+WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'gpuscan')
+GROUP BY 1 ORDER BY 1::text;
+
+-- Every setting has a description, and sizes have units.
+SELECT name, unit, context, vartype, category FROM pg_settings WHERE name LIKE 'gpuscan.%' ORDER BY name COLLATE "C";
+SELECT name FROM pg_settings WHERE name LIKE 'gpuscan.%' AND (short_desc = '' OR extra_desc IS NULL) ORDER BY 1;
+
+-- The prefix is reserved.
+SET gpuscan.no_such_setting = 1;
+-- Values are checked.
+SET gpuscan.enabled = 'maybe';
+SET gpuscan.tuple_cost = -1;
+SET gpuscan.query_memory_limit = -1;
+SET gpuscan.inject_fault = 'nonsense';
+
+-- Only a superuser injects faults.
+CREATE ROLE gpuscan_plain;
+SET ROLE gpuscan_plain;
+SET gpuscan.inject_fault = 'device-error:begin';
+SET gpuscan.enabled = off;
+SET gpuscan.enabled = on;
+SET gpuscan.explain_rejected = on;
+RESET ROLE;
+DROP ROLE gpuscan_plain;
+
+-- No request is held while no query runs.
+SELECT count(*) FROM gpuscan_activity;

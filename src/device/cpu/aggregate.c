@@ -1,0 +1,539 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggregate.c
+ *	  Advancing, merging and finishing aggregate states.
+ *
+ * One aggregate at a time over a chunk: first the tuples that count are
+ * selected, by the aggregate's filter and its argument's NULLs, then one loop
+ * advances the states of their groups.  Without keys there is one state, which
+ * the loop keeps in registers.
+ *
+ * Every state is a sum of integers or an extremum, so neither the order of
+ * tuples nor the number of threads shows in the result.  The exception is an
+ * extremum of floats that is zero while both zeros occurred: PostgreSQL shows
+ * the one that its order of rows gives.  Such a tie leaves a mark in the
+ * state's count, and if the extremum still is zero at the end, the result is
+ * PostgreSQL's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+/* In n of a float MIN or MAX: zeros of both signs were compared. */
+#define ZERO_TIE (INT64_C(1) << 62)
+
+/* The tuples that count for one aggregate, and where their states are. */
+typedef struct Selection
+{
+	uint32_t n;
+	const uint16_t *index; /* of the tuples, or NULL: the first n */
+	const void *values;	   /* the argument's register */
+	char *const *rows;	   /* by tuple */
+	char *single;		   /* the one row of an aggregation without keys, or NULL */
+	uint32_t offset;
+} Selection;
+
+/*
+ * Selects the tuples that an aggregate sees and whose argument is not NULL.
+ * False if an error reaches the aggregate.
+ */
+static bool
+select_tuples(const GpuScanAgg *agg, const CpuRegister *registers, uint32_t n, uint16_t *index,
+			  Selection *selection)
+{
+	const uint8_t *filter = NULL;
+	const uint8_t *filter_flags = gpuscan_cpu_zeros;
+	const uint8_t *arg_flags = gpuscan_cpu_zeros;
+	uint32_t selected = 0;
+	uint8_t errors = 0;
+
+	if (agg->filter != GPUSCAN_NO_REGISTER)
+	{
+		filter = registers[agg->filter].values;
+		filter_flags = registers[agg->filter].flags;
+	}
+	if (agg->arg != GPUSCAN_NO_REGISTER)
+		arg_flags = registers[agg->arg].flags;
+
+	selection->n = n;
+	selection->index = NULL;
+	if (filter == NULL && arg_flags == gpuscan_cpu_zeros)
+		return true;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		bool seen = filter == NULL || (filter_flags[i] == 0 && filter[i] != 0);
+
+		errors |= filter_flags[i] | (seen ? arg_flags[i] : 0);
+		index[selected] = (uint16_t) i;
+		selected += seen && arg_flags[i] == 0;
+	}
+	selection->n = selected;
+	selection->index = index;
+	return (errors & GPUSCAN_ERROR) == 0;
+}
+
+/* Runs `body` for each selected tuple, with its value v and its state s. */
+#define FOR_EACH_VALUE(State, T, body)                                                             \
+	do                                                                                             \
+	{                                                                                              \
+		const T *values = in->values;                                                              \
+		const uint16_t *index = in->index;                                                         \
+                                                                                                   \
+		if (in->single != NULL)                                                                    \
+		{                                                                                          \
+			State state = *(State *) (in->single + in->offset);                                    \
+			State *s = &state;                                                                     \
+                                                                                                   \
+			for (uint32_t k = 0; k < in->n; k++)                                                   \
+			{                                                                                      \
+				T v = values[index == NULL ? k : index[k]];                                        \
+                                                                                                   \
+				s->n++;                                                                            \
+				body;                                                                              \
+			}                                                                                      \
+			*(State *) (in->single + in->offset) = state;                                          \
+		}                                                                                          \
+		else                                                                                       \
+		{                                                                                          \
+			for (uint32_t k = 0; k < in->n; k++)                                                   \
+			{                                                                                      \
+				uint32_t i = index == NULL ? k : index[k];                                         \
+				State *s = (State *) (in->rows[i] + in->offset);                                   \
+				T v = values[i];                                                                   \
+                                                                                                   \
+				s->n++;                                                                            \
+				body;                                                                              \
+			}                                                                                      \
+		}                                                                                          \
+	} while (0)
+
+/* Runs `body` for each pair of a state s and a state `from` of some input. */
+#define FOR_EACH_STATE(State, body)                                                                \
+	for (uint32_t i = 0; i < n; i++)                                                               \
+	{                                                                                              \
+		State *s = (State *) (rows[i] + agg->offset);                                              \
+		const State *from = (const State *) (sources[i] + agg->offset);                            \
+                                                                                                   \
+		if (from->n != 0)                                                                          \
+		{                                                                                          \
+			body;                                                                                  \
+		}                                                                                          \
+	}
+
+/* Adds to a 128-bit number in two words; true if it overflows. */
+static inline bool
+add_wide(uint64_t *lo, int64_t *hi, gs_i128 value)
+{
+	gs_i128 sum = (gs_i128) ((gs_u128) (uint64_t) *hi << 64 | *lo);
+	bool overflow = __builtin_add_overflow(sum, value, &sum);
+
+	*lo = (uint64_t) sum;
+	*hi = (int64_t) (sum >> 64);
+	return overflow;
+}
+
+static inline gs_i128
+wide(uint64_t lo, int64_t hi)
+{
+	return (gs_i128) ((gs_u128) (uint64_t) hi << 64 | lo);
+}
+
+static inline bool
+add_square(GpuScanSquares128State *s, gs_i128 value)
+{
+	gs_i128 square;
+
+	return __builtin_mul_overflow(value, value, &square) || add_wide(&s->lo, &s->hi, value) ||
+		   add_wide(&s->squares_lo, &s->squares_hi, square);
+}
+
+static inline void
+advance_extremum(GpuScanValueState *s, double value, bool first, bool is_min)
+{
+	double old = first ? value : s->value.f;
+
+	if (value == old && signbit(value) != signbit(old))
+		s->n |= ZERO_TIE;
+	if (is_min)
+		gs_f64_min(old, value, &s->value.f);
+	else
+		gs_f64_max(old, value, &s->value.f);
+}
+
+static inline void
+merge_extremum(GpuScanValueState *s, const GpuScanValueState *from, bool is_min)
+{
+	int64_t n = ((s->n & ~ZERO_TIE) + (from->n & ~ZERO_TIE)) | ((s->n | from->n) & ZERO_TIE);
+	bool first = s->n == 0;
+
+	s->n = n;
+	advance_extremum(s, from->value.f, first, is_min);
+}
+
+static void
+advance_count(const Selection *in)
+{
+	if (in->single != NULL)
+	{
+		((GpuScanCountState *) (in->single + in->offset))->n += in->n;
+		return;
+	}
+	for (uint32_t k = 0; k < in->n; k++)
+		((GpuScanCountState *) (in->rows[in->index == NULL ? k : in->index[k]] + in->offset))->n++;
+}
+
+static bool
+advance_sum(const Selection *in, unsigned cls)
+{
+	bool bad = false;
+
+	switch (cls)
+	{
+		case GPUSCAN_I32:
+			FOR_EACH_VALUE(GpuScanSum64State, int32_t,
+						   bad |= __builtin_add_overflow(s->sum, (int64_t) v, &s->sum));
+			break;
+		case GPUSCAN_I64:
+			FOR_EACH_VALUE(GpuScanSum128State, int64_t, bad |= add_wide(&s->lo, &s->hi, v));
+			break;
+		case GPUSCAN_I128:
+			FOR_EACH_VALUE(GpuScanSum128State, gs_i128, bad |= add_wide(&s->lo, &s->hi, v));
+			break;
+		case GPUSCAN_F32:
+			FOR_EACH_VALUE(GpuScanSumF64State, float, gs_fsum3_add_f32(&s->sum, v));
+			break;
+		case GPUSCAN_F64:
+			FOR_EACH_VALUE(GpuScanSumF64State, double, gs_fsum3_add(&s->sum, v));
+			break;
+	}
+	return !bad;
+}
+
+static bool
+advance_squares(const Selection *in, unsigned cls)
+{
+	bool bad = false;
+
+	switch (cls)
+	{
+		case GPUSCAN_I32:
+			FOR_EACH_VALUE(GpuScanSquares128State, int32_t, bad |= add_square(s, v));
+			break;
+		case GPUSCAN_I64:
+			FOR_EACH_VALUE(GpuScanSquares128State, int64_t, bad |= add_square(s, v));
+			break;
+		case GPUSCAN_I128:
+			FOR_EACH_VALUE(GpuScanSquares128State, gs_i128, bad |= add_square(s, v));
+			break;
+		case GPUSCAN_F32:
+			FOR_EACH_VALUE(GpuScanSquaresF64State, float, gs_fsum5_add(&s->sum, v);
+						   gs_fsum5_add_square(&s->squares, v));
+			break;
+		case GPUSCAN_F64:
+			FOR_EACH_VALUE(GpuScanSquaresF64State, double, gs_fsum5_add(&s->sum, v);
+						   gs_fsum5_add_square(&s->squares, v));
+			break;
+	}
+	return !bad;
+}
+
+/* `better` compares a value v with the extremum so far. */
+#define ADVANCE_EXTREMUM(is_min, better)                                                           \
+	switch (cls)                                                                                   \
+	{                                                                                              \
+		case GPUSCAN_I32:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, int32_t,                                             \
+						   if (s->n == 1 || v better s->value.i) s->value.i = v);                  \
+			break;                                                                                 \
+		case GPUSCAN_I64:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, int64_t,                                             \
+						   if (s->n == 1 || v better s->value.i) s->value.i = v);                  \
+			break;                                                                                 \
+		case GPUSCAN_I128:                                                                         \
+			FOR_EACH_VALUE(GpuScanValue128State, gs_i128,                                          \
+						   if (s->n == 1 || v better wide(s->lo, s->hi)) {                         \
+							   s->lo = (uint64_t) v;                                               \
+							   s->hi = (int64_t) (v >> 64);                                        \
+						   });                                                                     \
+			break;                                                                                 \
+		case GPUSCAN_F32:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, float,                                               \
+						   advance_extremum(s, v, s->n == 1, is_min));                             \
+			break;                                                                                 \
+		case GPUSCAN_F64:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, double,                                              \
+						   advance_extremum(s, v, s->n == 1, is_min));                             \
+			break;                                                                                 \
+	}
+
+static void
+advance_min(const Selection *in, unsigned cls)
+{
+	ADVANCE_EXTREMUM(true, <);
+}
+
+static void
+advance_max(const Selection *in, unsigned cls)
+{
+	ADVANCE_EXTREMUM(false, >);
+}
+
+/* `body` for a state of bits */
+#define ADVANCE_BITS(body)                                                                         \
+	switch (cls)                                                                                   \
+	{                                                                                              \
+		case GPUSCAN_BOOL:                                                                         \
+			FOR_EACH_VALUE(GpuScanValueState, uint8_t, body);                                      \
+			break;                                                                                 \
+		case GPUSCAN_I32:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, int32_t, body);                                      \
+			break;                                                                                 \
+		case GPUSCAN_I64:                                                                          \
+			FOR_EACH_VALUE(GpuScanValueState, int64_t, body);                                      \
+			break;                                                                                 \
+	}
+
+static void
+advance_and(const Selection *in, unsigned cls)
+{
+	ADVANCE_BITS(s->value.i = s->n == 1 ? v : s->value.i & v);
+}
+
+static void
+advance_or(const Selection *in, unsigned cls)
+{
+	ADVANCE_BITS(s->value.i |= v);
+}
+
+/* The word of a double for which NaNs, and the two zeros, are one value. */
+static inline uint64_t
+distinct_word(double value)
+{
+	uint64_t word;
+
+	if (value != value)
+		value = NAN;
+	if (value == 0)
+		value = 0;
+	memcpy(&word, &value, sizeof(word));
+	return word;
+}
+
+static bool
+advance_distinct(const Selection *in, unsigned cls, CpuDistinct *set, CpuPairs *pairs)
+{
+	pairs->n = in->n;
+	pairs->owned = false;
+
+#define PAIRS(T, member, expression)                                                               \
+	for (uint32_t k = 0; k < in->n; k++)                                                           \
+	{                                                                                              \
+		uint32_t i = in->index == NULL ? k : in->index[k];                                         \
+		const T *v = &((const T *) in->values)[i];                                                 \
+                                                                                                   \
+		pairs->rows[k] = in->single != NULL ? in->single : in->rows[i];                            \
+		pairs->member[k] = expression;                                                             \
+	}
+
+	switch ((GpuScanClass) cls)
+	{
+		case GPUSCAN_BOOL:
+			PAIRS(uint8_t, words, *v);
+			break;
+		case GPUSCAN_I32:
+			PAIRS(int32_t, words, (uint64_t) (int64_t) *v);
+			break;
+		case GPUSCAN_I64:
+			PAIRS(int64_t, words, (uint64_t) *v);
+			break;
+		case GPUSCAN_F32:
+			PAIRS(float, words, distinct_word(*v));
+			break;
+		case GPUSCAN_F64:
+			PAIRS(double, words, distinct_word(*v));
+			break;
+		case GPUSCAN_I128:
+			PAIRS(gs_i128, texts, ((GsText){(const char *) v, sizeof(*v)}));
+			break;
+		case GPUSCAN_TEXT:
+			PAIRS(GsText, texts, *v);
+			break;
+	}
+#undef PAIRS
+	return gpuscan_cpu_distinct_add(set, pairs, pairs->rows, in->offset, false);
+}
+
+GpuScanCode
+gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
+					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	uint16_t index[CPU_CHUNK];
+	bool ok = true;
+
+	for (int i = 0; ok && i < program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		Selection in = {.rows = rows, .single = single, .offset = agg->offset};
+
+		if (!select_tuples(agg, registers, n, index, &in))
+			return GPUSCAN_LEFT_TO_POSTGRES;
+		if (agg->arg != GPUSCAN_NO_REGISTER)
+			in.values = registers[agg->arg].values;
+
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_COUNT:
+				advance_count(&in);
+				break;
+			case GPUSCAN_AGG_SUM_I64:
+			case GPUSCAN_AGG_SUM_I128:
+			case GPUSCAN_AGG_SUM_F64:
+				ok = advance_sum(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_SQUARES_I128:
+			case GPUSCAN_AGG_SQUARES_F64:
+				ok = advance_squares(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_MIN:
+				advance_min(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_MAX:
+				advance_max(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_BOOL_AND:
+			case GPUSCAN_AGG_BIT_AND:
+				advance_and(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_BOOL_OR:
+			case GPUSCAN_AGG_BIT_OR:
+				advance_or(&in, agg->cls);
+				break;
+			case GPUSCAN_AGG_COUNT_DISTINCT:
+				if (!advance_distinct(&in, agg->cls, sets++, pairs))
+					return GPUSCAN_OUT_OF_MEMORY;
+				break;
+		}
+	}
+	return ok ? GPUSCAN_OK : GPUSCAN_LEFT_TO_POSTGRES;
+}
+
+/* `better` compares integer extrema */
+#define MERGE_EXTREMUM(is_min, better)                                                             \
+	if (is_float)                                                                                  \
+		FOR_EACH_STATE(GpuScanValueState, merge_extremum(s, from, is_min))                         \
+	else if (agg->cls == GPUSCAN_I128)                                                             \
+		FOR_EACH_STATE(GpuScanValue128State,                                                       \
+					   if (s->n == 0 || wide(from->lo, from->hi) better wide(s->lo, s->hi)) {      \
+						   s->lo = from->lo;                                                       \
+						   s->hi = from->hi;                                                       \
+					   } s->n += from->n)                                                          \
+	else                                                                                           \
+		FOR_EACH_STATE(GpuScanValueState,                                                          \
+					   if (s->n == 0 || from->value.i better s->value.i) s->value = from->value;   \
+					   s->n += from->n)
+
+static bool
+merge_aggregate(const GpuScanAgg *agg, uint32_t n, char *const *rows, char *const *sources)
+{
+	bool is_float = agg->cls == GPUSCAN_F32 || agg->cls == GPUSCAN_F64;
+	bool bad = false;
+
+	switch ((GpuScanAggKind) agg->kind)
+	{
+		case GPUSCAN_AGG_COUNT:
+			FOR_EACH_STATE(GpuScanCountState, s->n += from->n);
+			break;
+		case GPUSCAN_AGG_SUM_I64:
+			FOR_EACH_STATE(GpuScanSum64State, s->n += from->n;
+						   bad |= __builtin_add_overflow(s->sum, from->sum, &s->sum));
+			break;
+		case GPUSCAN_AGG_SUM_I128:
+			FOR_EACH_STATE(GpuScanSum128State, s->n += from->n;
+						   bad |= add_wide(&s->lo, &s->hi, wide(from->lo, from->hi)));
+			break;
+		case GPUSCAN_AGG_SQUARES_I128:
+			FOR_EACH_STATE(GpuScanSquares128State, s->n += from->n;
+						   bad |= add_wide(&s->lo, &s->hi, wide(from->lo, from->hi));
+						   bad |= add_wide(&s->squares_lo, &s->squares_hi,
+										   wide(from->squares_lo, from->squares_hi)));
+			break;
+		case GPUSCAN_AGG_SUM_F64:
+			FOR_EACH_STATE(GpuScanSumF64State, s->n += from->n;
+						   gs_fsum3_merge(&s->sum, &from->sum));
+			break;
+		case GPUSCAN_AGG_SQUARES_F64:
+			FOR_EACH_STATE(GpuScanSquaresF64State, s->n += from->n;
+						   gs_fsum5_merge(&s->sum, &from->sum);
+						   gs_fsum5_merge(&s->squares, &from->squares));
+			break;
+		case GPUSCAN_AGG_MIN:
+			MERGE_EXTREMUM(true, <);
+			break;
+		case GPUSCAN_AGG_MAX:
+			MERGE_EXTREMUM(false, >);
+			break;
+		case GPUSCAN_AGG_BOOL_AND:
+		case GPUSCAN_AGG_BIT_AND:
+			FOR_EACH_STATE(GpuScanValueState,
+						   s->value.i = s->n == 0 ? from->value.i : s->value.i & from->value.i;
+						   s->n += from->n);
+			break;
+		case GPUSCAN_AGG_BOOL_OR:
+		case GPUSCAN_AGG_BIT_OR:
+			FOR_EACH_STATE(GpuScanValueState, s->value.i |= from->value.i; s->n += from->n);
+			break;
+		case GPUSCAN_AGG_COUNT_DISTINCT:
+			break;
+	}
+	return !bad;
+}
+
+bool
+gpuscan_cpu_merge_states(const GpuScanProgram *program, uint32_t n, char *const *rows,
+						 char *const *sources)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	bool ok = true;
+
+	for (int i = 0; i < program->naggs; i++)
+		ok &= merge_aggregate(&aggs[i], n, rows, sources);
+	return ok;
+}
+
+bool
+gpuscan_cpu_finish_states(const GpuScanProgram *program, char *row)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	bool ok = true;
+
+	for (int i = 0; i < program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		char *state = row + agg->offset;
+
+		if (agg->kind == GPUSCAN_AGG_SUM_F64)
+		{
+			const GpuScanSumF64State *s = (const GpuScanSumF64State *) state;
+
+			ok &= s->n <= GPUSCAN_FSUM_MAX_N && (s->sum.special & GPUSCAN_FSUM_HUGE) == 0;
+		}
+		else if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
+		{
+			const GpuScanSquaresF64State *s = (const GpuScanSquaresF64State *) state;
+
+			ok &= s->n <= GPUSCAN_FSUM_MAX_N &&
+				  ((s->sum.special | s->squares.special) & GPUSCAN_FSUM_HUGE) == 0;
+		}
+		else if ((agg->kind == GPUSCAN_AGG_MIN || agg->kind == GPUSCAN_AGG_MAX) &&
+				 (agg->cls == GPUSCAN_F32 || agg->cls == GPUSCAN_F64))
+		{
+			GpuScanValueState *s = (GpuScanValueState *) state;
+
+			ok &= (s->n & ZERO_TIE) == 0 || s->value.f != 0;
+			s->n &= ~ZERO_TIE;
+		}
+	}
+	return ok;
+}

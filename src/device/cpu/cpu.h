@@ -1,0 +1,419 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu.h
+ *	  What the files of the cpu device share.
+ *
+ * A CpuPlan is made of a Program once per request and never changes.  Every
+ * worker thread that takes part in a request has a CpuPartial of its own:
+ * registers for one chunk of tuples, a group table, and sets for
+ * count(DISTINCT).  Only CpuMemory and the request's few counters are shared.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CPU_H
+#define GPUSCAN_CPU_H
+
+#include <stdatomic.h>
+
+#include "aggregate.h"
+#include "device/device.h"
+#include "program/op.h"
+#include "scalar.h"
+
+/* Tuples that run through the Program at a time: their registers stay in the L2 cache. */
+#define CPU_CHUNK 1024
+
+/* Tables are merged in at most 1 << CPU_PARTITION_BITS tasks. */
+#define CPU_PARTITION_BITS 6
+
+/*
+ * memory.c: memory that counts against a request's limit.  Thread-safe.
+ */
+typedef struct CpuMemory
+{
+	uint64_t limit;
+	_Atomic uint64_t used;
+	_Atomic uint64_t peak;
+} CpuMemory;
+
+/* Zeroed, aligned to 64 bytes; NULL beyond the limit. */
+extern void *gpuscan_cpu_alloc(CpuMemory *memory, size_t size);
+extern void gpuscan_cpu_free(CpuMemory *memory, void *pointer, size_t size);
+
+/* Bytes that outlive the page they came from. */
+typedef struct CpuBytes
+{
+	uint32_t len;
+	char data[];
+} CpuBytes;
+
+typedef struct CpuArena
+{
+	CpuMemory *memory;
+	struct CpuArenaChunk *last;
+} CpuArena;
+
+extern CpuBytes *gpuscan_cpu_arena_copy(CpuArena *arena, const char *data, uint32_t len);
+extern void gpuscan_cpu_arena_free(CpuArena *arena);
+
+/*
+ * plan.c: the Program, taken apart.
+ *
+ * What the filter needs runs over every tuple, the rest over those it kept:
+ * two phases, each with its inputs and instructions.
+ */
+typedef enum CpuPhaseNumber
+{
+	CPU_FILTER,
+	CPU_REST,
+	CPU_NUM_PHASES
+} CpuPhaseNumber;
+
+typedef struct CpuPhase
+{
+	uint16_t ninputs;
+	uint16_t ninstrs;
+	GpuScanInput *inputs; /* sorted by column */
+	GpuScanInstr *instrs;
+} CpuPhase;
+
+/* A column that a phase reads from a layout's tuples. */
+typedef struct CpuFetch
+{
+	uint16_t att;
+	bool fixed;				/* at `offset` in every tuple without NULLs */
+	uint16_t first_input;	/* the phase's inputs that read it */
+	uint16_t ninputs;
+	uint32_t offset;
+	GsText missing;			/* value where the tuple has too few attributes; p NULL: NULL */
+} CpuFetch;
+
+/* One layout as one phase reads it. */
+typedef struct CpuDecode
+{
+	const GpuScanAttr *attrs;
+	uint16_t natts;			/* up to the last attribute that the phase needs */
+	uint16_t nfixed;		/* leading attributes at constant offsets */
+	uint16_t nfetches;
+	uint32_t fixed_size;	/* bytes of the leading attributes */
+	CpuFetch *fetches;		/* by attribute number */
+	int16_t *fetch_of_att;	/* -1: not needed */
+} CpuDecode;
+
+typedef struct CpuPlan
+{
+	const GpuScanProgram *program;
+	CpuPhase phases[CPU_NUM_PHASES];
+	uint16_t ncarried;
+	uint16_t *carried;		/* registers that the rest takes over from the filter */
+	uint16_t max_fetches;	/* of any CpuDecode */
+	uint32_t nlayouts;
+	CpuDecode (*layouts)[CPU_NUM_PHASES];
+	bool has_float_sum;
+	bool needs_check;		/* states must be looked at before the end */
+	uint16_t ndistinct;		/* COUNT_DISTINCT aggregates */
+} CpuPlan;
+
+/* NULL: out of memory. */
+extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
+extern void gpuscan_cpu_plan_free(CpuPlan *plan);
+
+/*
+ * Registers, eval.c
+ */
+typedef struct CpuRegister
+{
+	void *values;
+	uint8_t *flags;		/* `own`, or zeros where clean */
+	uint8_t *own;
+	bool clean;			/* no flag is set in this chunk */
+} CpuRegister;
+
+extern const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES];
+extern const uint8_t gpuscan_cpu_zeros[CPU_CHUNK];
+
+/* Says which flags a register has after `own` was written; `any` is their union. */
+static inline void
+cpu_set_flags(CpuRegister *reg, uint8_t any)
+{
+	reg->clean = any == 0;
+	reg->flags = any == 0 ? (uint8_t *) gpuscan_cpu_zeros : reg->own;
+}
+
+/* Runs a phase's instructions over n tuples. */
+extern void gpuscan_cpu_eval(const GpuScanProgram *program, const CpuPhase *phase,
+							 CpuRegister *registers, uint32_t n);
+
+/* Fills the registers of parameters, for whole chunks. */
+extern void gpuscan_cpu_load_params(const GpuScanProgram *program, CpuRegister *registers);
+
+/*
+ * Tuples of the current chunk, decode.c
+ */
+typedef struct CpuTupleInfo
+{
+	uint32_t size;	/* bytes from the first attribute on */
+	uint16_t natts;
+	uint8_t hoff;	/* bytes before the first attribute */
+	uint8_t has_null;
+} CpuTupleInfo;
+
+typedef struct CpuTuples
+{
+	uint32_t n;
+	const char *data[CPU_CHUNK]; /* the first attribute */
+	CpuTupleInfo info[CPU_CHUNK];
+	uint8_t *outcome[CPU_CHUNK];
+	uint8_t fault[CPU_CHUNK];	 /* what decoding made of the tuple, 0: all well */
+	uint32_t nfaults;
+	uint16_t odd[CPU_CHUNK];	 /* scratch: tuples that need a walk from the start */
+	GsText *located;			 /* scratch: CPU_CHUNK values for each fetch */
+} CpuTuples;
+
+/*
+ * Finds tuple i of a block and adds it to `tuples`; false if it is malformed.
+ */
+extern bool gpuscan_cpu_add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i);
+
+/* Where tuple i starts, from the block's base; not checked, 0 where that cannot be told. */
+extern uint32_t gpuscan_cpu_tuple_offset(const GpuScanBlock *block, uint32_t i);
+
+/*
+ * Decodes a phase's inputs into registers.  Tuples with a toasted value get
+ * the fault GPUSCAN_TUPLE_DEFERRED, malformed ones GPUSCAN_TUPLE_RECHECK, and
+ * NULLs in their registers.
+ */
+extern void gpuscan_cpu_decode(const CpuDecode *decode, const CpuPhase *phase, CpuTuples *tuples,
+							   CpuRegister *registers);
+
+/* Reads the varlena header at p of which `size` bytes are ours. */
+typedef enum CpuVarlena
+{
+	CPU_VARLENA_PLAIN,
+	CPU_VARLENA_TOASTED,
+	CPU_VARLENA_MALFORMED
+} CpuVarlena;
+
+extern CpuVarlena gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload,
+									  uint32_t *total);
+
+/*
+ * Keys of a chunk, columns normalized so that equal keys have equal words:
+ * keys.c makes them from registers, merge.c from group rows.
+ */
+typedef struct CpuKeyColumn
+{
+	const void *values;	/* uint64_t; I128: uint64_t[2]; TEXT: GsText */
+	void *buffer;		/* for `values` that are no register's; CPU_CHUNK * 16 bytes */
+} CpuKeyColumn;
+
+typedef struct CpuKeys
+{
+	uint32_t n;
+	bool owned;			/* texts are the data of a CpuBytes that outlives the table */
+	uint32_t *nulls;	/* bit k: key k is NULL; its value is zero */
+	uint32_t *hashes;
+	CpuKeyColumn *columns;
+} CpuKeys;
+
+extern bool gpuscan_cpu_keys_create(CpuKeys *keys, const GpuScanProgram *program);
+extern void gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program);
+
+/* False if a key is an error. */
+extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
+								  const CpuRegister *registers, uint32_t n);
+
+static inline uint64_t
+cpu_mix(uint64_t a, uint64_t b)
+{
+	gs_u128 product = (gs_u128) (a ^ UINT64_C(0x9E3779B97F4A7C15)) *
+					  (b ^ UINT64_C(0xD6E8FEB86659FD93));
+
+	return (uint64_t) product ^ (uint64_t) (product >> 64);
+}
+
+extern uint64_t gpuscan_cpu_hash_bytes(const char *data, uint32_t len);
+
+/*
+ * Group tables, groups.c
+ *
+ * A group row is as in program.h, but the first word holds the key's hash
+ * above the NULL bits, and a text key is a pointer to its CpuBytes.
+ */
+#define CPU_ROW_NULLS(row) ((uint32_t) * (const uint64_t *) (row))
+#define CPU_ROW_HASH(row) ((uint32_t) (*(const uint64_t *) (row) >> 32))
+
+typedef struct CpuRowChunk
+{
+	struct CpuRowChunk *next;
+	size_t size;
+	uint32_t nrows;
+	uint32_t capacity;
+	uint64_t pad[5];
+	char rows[];
+} CpuRowChunk;
+
+typedef struct CpuGroups
+{
+	const GpuScanProgram *program;
+	CpuMemory *memory;
+	uint64_t ngroups;
+	uint64_t *slots;	/* row << 16 | low bits of the hash; 0: empty */
+	uint32_t log2_slots;
+	uint32_t skip_bits;	/* leading bits that all hashes here share */
+	CpuRowChunk *first;
+	CpuRowChunk *last;
+	CpuArena texts;
+} CpuGroups;
+
+#define CPU_SLOT_ROW(slot) ((char *) (uintptr_t) ((slot) >> 16))
+
+extern void gpuscan_cpu_groups_init(CpuGroups *groups, const GpuScanProgram *program,
+									CpuMemory *memory, uint32_t skip_bits);
+
+/* Makes room for that many groups in all; false: out of memory. */
+extern bool gpuscan_cpu_groups_reserve(CpuGroups *groups, uint64_t ngroups);
+
+/* Finds or makes the group of each key; false: out of memory. */
+extern bool gpuscan_cpu_groups_find(CpuGroups *groups, const CpuKeys *keys, char **rows);
+
+/* The one row of a table without keys; NULL: out of memory. */
+extern char *gpuscan_cpu_groups_single(CpuGroups *groups);
+
+/* Frees all but the texts, which other tables may refer to. */
+extern void gpuscan_cpu_groups_free_rows(CpuGroups *groups);
+
+/*
+ * Sets of (group, value), distinct.c
+ */
+typedef struct CpuDistinctEntry
+{
+	uint64_t row_tag;	/* row << 16 | low bits of the hash; 0: empty */
+	uint64_t value;		/* a word, or a pointer to CpuBytes */
+} CpuDistinctEntry;
+
+typedef struct CpuDistinct
+{
+	CpuMemory *memory;
+	bool bytes;			/* I128 and TEXT */
+	uint32_t log2_slots;
+	uint32_t skip_bits;
+	uint64_t nentries;
+	CpuDistinctEntry *entries;
+	CpuArena values;
+} CpuDistinct;
+
+/* The pairs to add: the value of the i-th tuple and its group. */
+typedef struct CpuPairs
+{
+	uint32_t n;
+	char *rows[CPU_CHUNK];
+	uint64_t words[CPU_CHUNK];
+	GsText texts[CPU_CHUNK];	/* where the set holds bytes */
+	bool owned;					/* texts are the data of a CpuBytes that outlives the set */
+	uint32_t hashes[CPU_CHUNK];	/* scratch */
+} CpuPairs;
+
+extern void gpuscan_cpu_distinct_init(CpuDistinct *set, CpuMemory *memory, unsigned cls,
+									  uint32_t skip_bits);
+extern bool gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries);
+
+/*
+ * Adds pairs, and one to the GpuScanCountState at `offset` in its row for each
+ * new one, atomically if `shared`.  `hash_rows` are the rows whose hashes
+ * count (those of the partial table, in a merge).  False: out of memory.
+ */
+extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
+									 uint32_t offset, bool shared);
+
+/* The hash of an entry whose group's hash is that of `hash_row`. */
+extern uint32_t gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row,
+										  uint64_t value);
+extern void gpuscan_cpu_distinct_free_entries(CpuDistinct *set);
+
+/*
+ * States, aggregate.c
+ */
+
+/* Advances every aggregate by n tuples of the groups `rows`, or of `single`. */
+extern GpuScanCode gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
+									   uint32_t n, char *const *rows, char *single,
+									   CpuDistinct *sets, CpuPairs *pairs);
+
+/* Merges the states of source rows into others, but those of COUNT_DISTINCT; false: overflow. */
+extern bool gpuscan_cpu_merge_states(const GpuScanProgram *program, uint32_t n, char *const *rows,
+									 char *const *sources);
+
+/* Makes a row final; false if PostgreSQL must compute it. */
+extern bool gpuscan_cpu_finish_states(const GpuScanProgram *program, char *row);
+
+/*
+ * One thread's part of a request, partial.c
+ */
+typedef struct CpuPartial
+{
+	const CpuPlan *plan;
+	CpuMemory *memory;
+	const atomic_bool *cancel;
+	CpuRegister *registers;
+	void *register_memory;
+	CpuTuples tuples;
+	uint32_t layout;	/* of the tuples in the chunk */
+	char *rows[CPU_CHUNK];
+	CpuKeys keys;
+	CpuGroups groups;
+	CpuDistinct *sets;	/* one for each COUNT_DISTINCT */
+	CpuPairs *pairs;
+	GpuScanRequestStats stats;
+} CpuPartial;
+
+extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory,
+											  const atomic_bool *cancel);
+extern void gpuscan_cpu_partial_free(CpuPartial *partial);
+
+/* Runs a batch. */
+extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
+
+/*
+ * Merging partial tables into final ones, merge.c
+ *
+ * In steps of independent tasks; the tasks of a step may run at the same time,
+ * a step starts when the one before it is done.
+ */
+typedef struct CpuMerge
+{
+	const CpuPlan *plan;
+	CpuMemory *memory;
+	const atomic_bool *cancel;
+	CpuPartial **partials;
+	uint32_t npartials;
+	uint32_t bits;		/* 1 << bits partitions */
+	CpuGroups *tables;	/* the result, `ntables` */
+	uint32_t ntables;
+} CpuMerge;
+
+#define CPU_MERGE_STEPS 3
+
+extern GpuScanCode gpuscan_cpu_merge_start(CpuMerge *merge);
+extern uint32_t gpuscan_cpu_merge_num_tasks(const CpuMerge *merge, int step);
+extern GpuScanCode gpuscan_cpu_merge_task(CpuMerge *merge, int step, uint32_t task);
+
+/* After the last step. */
+extern void gpuscan_cpu_merge_release(CpuMerge *merge);
+extern void gpuscan_cpu_merge_free(CpuMerge *merge);
+
+/*
+ * Handing rows out, result.c
+ */
+typedef struct CpuCursor
+{
+	uint32_t table;
+	const CpuRowChunk *chunk;
+	uint32_t row;
+} CpuCursor;
+
+extern GpuScanCode gpuscan_cpu_fetch(const GpuScanProgram *program, const CpuGroups *tables,
+									 uint32_t ntables, CpuCursor *cursor, void *buf, size_t size,
+									 uint32_t *nrows);
+
+#endif /* GPUSCAN_CPU_H */

@@ -1,0 +1,411 @@
+/*-------------------------------------------------------------------------
+ *
+ * decode.c
+ *	  From heap tuples to registers.
+ *
+ * Most tuples have no NULLs and all attributes that are needed.  In them the
+ * leading attributes of fixed length lie at constant offsets and are gathered
+ * column by column, straight from the page.  Whatever comes behind the first
+ * attribute of variable length is located first, tuple by tuple, by a walk
+ * like heap_deform_tuple's; odd tuples are walked from their first attribute.
+ *
+ * A page is read while it may change, and may be corrupted.  Every length is
+ * read once, into a local variable, and compared with the bytes that there
+ * are before it is used; a change afterwards can give wrong values, for a
+ * request that is being ended, but no access out of bounds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+#include "device/heap_format.h"
+
+static inline uint16_t
+load_u16(const char *p)
+{
+	uint16_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline uint32_t
+load_u32(const char *p)
+{
+	uint32_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+/* Where tuple i of a block lies; false if not wholly inside the block. */
+static inline bool
+locate_tuple(const GpuScanBlock *block, uint32_t i, const char **tuple, uint32_t *len)
+{
+	uint32_t offset;
+
+	if (block->offsets != NULL)
+	{
+		uint32_t number = block->offsets[i];
+		uint32_t pointer = GPUSCAN_PAGE_HEADER_SIZE + (number - 1) * 4;
+		uint32_t lp;
+
+		if (number == 0 || pointer + 4 > block->size)
+			return false;
+		lp = load_u32(block->base + pointer);
+		if (GPUSCAN_LP_FLAGS(lp) != GPUSCAN_LP_NORMAL)
+			return false;
+		offset = GPUSCAN_LP_OFF(lp);
+		*len = GPUSCAN_LP_LEN(lp);
+	}
+	else
+	{
+		offset = block->staged[i].offset;
+		*len = block->staged[i].len;
+	}
+	if (*len > block->size || offset > block->size - *len || offset % 8 != 0)
+		return false;
+	*tuple = block->base + offset;
+	return true;
+}
+
+bool
+gpuscan_cpu_add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
+{
+	const char *tuple;
+	uint32_t len;
+	uint32_t infomask;
+	uint32_t natts;
+	uint32_t hoff;
+	uint32_t nulls;
+
+	if (!locate_tuple(block, i, &tuple, &len) || len < GPUSCAN_TUPLE_HEADER_SIZE)
+		return false;
+	natts = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
+	infomask = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK);
+	hoff = (uint8_t) tuple[GPUSCAN_TUPLE_HOFF];
+	nulls = infomask & GPUSCAN_TUPLE_HASNULL ? (natts + 7) / 8 : 0;
+	if (hoff < GPUSCAN_TUPLE_HEADER_SIZE + nulls || hoff > len || hoff % 8 != 0)
+		return false;
+
+	tuples->data[tuples->n] = tuple + hoff;
+	tuples->info[tuples->n] = (CpuTupleInfo){len - hoff, (uint16_t) natts, (uint8_t) hoff,
+											 nulls > 0};
+	tuples->outcome[tuples->n] = &block->outcome[i];
+	tuples->n++;
+	return true;
+}
+
+CpuVarlena
+gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload, uint32_t *total)
+{
+	uint8_t first;
+
+	if (size < 1)
+		return CPU_VARLENA_MALFORMED;
+	first = (uint8_t) *p;
+	if (GPUSCAN_VARLENA_IS_EXTERNAL(first))
+	{
+		*total = GPUSCAN_VARLENA_ONDISK_SIZE;
+		if (size < *total || (uint8_t) p[1] != GPUSCAN_VARTAG_ONDISK)
+			return CPU_VARLENA_MALFORMED;
+		return CPU_VARLENA_TOASTED;
+	}
+	if (GPUSCAN_VARLENA_IS_1B(first))
+	{
+		*total = GPUSCAN_VARLENA_1B_SIZE(first);
+		if (*total > size)
+			return CPU_VARLENA_MALFORMED;
+		*payload = (GsText){p + 1, *total - 1};
+		return CPU_VARLENA_PLAIN;
+	}
+	else
+	{
+		uint32_t word;
+
+		if (size < 4)
+			return CPU_VARLENA_MALFORMED;
+		word = load_u32(p);
+		*total = GPUSCAN_VARLENA_4B_SIZE(word);
+		if ((word & 1) != 0 || *total < 4 || *total > size)
+			return CPU_VARLENA_MALFORMED;
+		if (GPUSCAN_VARLENA_4B_IS_COMPRESSED(word))
+			return CPU_VARLENA_TOASTED;
+		*payload = (GsText){p + 4, *total - 4};
+		return CPU_VARLENA_PLAIN;
+	}
+}
+
+/*
+ * Walks over the attributes from `att` on, which starts at `offset` or behind
+ * padding there, and locates those that the phase fetches.  `natts` is how
+ * many the tuple has, `nulls` its bitmap or NULL.  Returns the fault.
+ */
+static inline uint8_t
+walk_tuple(const CpuDecode *decode, const char *data, uint32_t size, const uint8_t *nulls,
+		   uint32_t natts, uint32_t att, uint32_t offset, GsText *located)
+{
+	uint8_t fault = 0;
+
+	for (; att < decode->natts; att++)
+	{
+		const GpuScanAttr *attr = &decode->attrs[att];
+		int16_t fetch = decode->fetch_of_att[att];
+		GsText value = {NULL, 0};
+		uint32_t total;
+
+		if (att >= natts)
+			value = fetch < 0 ? value : decode->fetches[fetch].missing;
+		else if (nulls != NULL && (nulls[att >> 3] & (1 << (att & 7))) == 0)
+			;
+		else
+		{
+			/* att_align_pointer: a byte that is not zero is no padding before a varlena */
+			if (attr->len != -1 || offset >= size || data[offset] == 0)
+				offset = (offset + attr->align - 1) & ~((uint32_t) attr->align - 1);
+			if (offset > size)
+				return GPUSCAN_TUPLE_RECHECK;
+			value.p = data + offset;
+			if (attr->len == -1)
+			{
+				switch (gpuscan_cpu_varlena(data + offset, size - offset, &value, &total))
+				{
+					case CPU_VARLENA_PLAIN:
+						break;
+					case CPU_VARLENA_TOASTED:
+						value.p = NULL;
+						fault |= fetch >= 0 ? GPUSCAN_TUPLE_DEFERRED : 0;
+						break;
+					default:
+						return GPUSCAN_TUPLE_RECHECK;
+				}
+			}
+			else
+			{
+				total = attr->len > 0 ? (uint32_t) attr->len :
+										(uint32_t) strnlen(value.p, size - offset) + 1;
+				if (total > size - offset)
+					return GPUSCAN_TUPLE_RECHECK;
+				value.len = total;
+			}
+			offset += total;
+		}
+		if (fetch >= 0)
+			located[(size_t) fetch * CPU_CHUNK] = value;
+	}
+	return fault;
+}
+
+/* Walks odd tuple i from its start; its values are NULL where it has a fault. */
+static void
+walk_odd_tuple(const CpuDecode *decode, CpuTuples *tuples, uint32_t i)
+{
+	const CpuTupleInfo *info = &tuples->info[i];
+	const uint8_t *nulls = (const uint8_t *) tuples->data[i] - info->hoff +
+						   GPUSCAN_TUPLE_HEADER_SIZE;
+
+	tuples->fault[i] = walk_tuple(decode, tuples->data[i], info->size,
+								  info->has_null ? nulls : NULL, info->natts, 0, 0,
+								  tuples->located + i);
+}
+
+static inline bool
+is_odd(const CpuDecode *decode, const CpuTupleInfo *info)
+{
+	return (info->has_null != 0) | (info->natts < decode->natts) |
+		   (info->size < decode->fixed_size);
+}
+
+/*
+ * Locates what lies at no constant offset.  True if some tuple is odd: then
+ * every value is to be taken from tuples->located.
+ */
+static bool
+locate(const CpuDecode *decode, CpuTuples *tuples)
+{
+	uint32_t n = tuples->n;
+	uint32_t nodd = 0;
+	uint8_t faults = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		tuples->odd[nodd] = (uint16_t) i;
+		nodd += is_odd(decode, &tuples->info[i]);
+	}
+
+	if (nodd > 0)
+	{
+		for (int f = 0; f < decode->nfetches && decode->fetches[f].fixed; f++)
+		{
+			uint32_t offset = decode->fetches[f].offset;
+			GsText *located = tuples->located + (size_t) f * CPU_CHUNK;
+
+			for (uint32_t i = 0; i < n; i++)
+				located[i].p = tuples->data[i] + offset;
+		}
+	}
+	if (decode->nfixed < decode->natts)
+	{
+		for (uint32_t i = 0; i < n; i++)
+		{
+			if (is_odd(decode, &tuples->info[i]))
+				continue;
+			tuples->fault[i] = walk_tuple(decode, tuples->data[i], tuples->info[i].size, NULL,
+										  UINT32_MAX, decode->nfixed, decode->fixed_size,
+										  tuples->located + i);
+			faults |= tuples->fault[i];
+		}
+	}
+	for (uint32_t i = 0; i < nodd; i++)
+	{
+		walk_odd_tuple(decode, tuples, tuples->odd[i]);
+		faults |= tuples->fault[tuples->odd[i]];
+	}
+
+	for (uint32_t i = 0; faults != 0 && i < n; i++)
+	{
+		if (tuples->fault[i] == 0)
+			continue;
+		tuples->nfaults++;
+		for (int f = 0; f < decode->nfetches; f++)
+			tuples->located[(size_t) f * CPU_CHUNK + i].p = NULL;
+	}
+	return nodd > 0;
+}
+
+/*
+ * One loop for values at a constant offset, one for located values.  `convert`
+ * makes a value *dst of class type T from the bytes at p and `len` of them,
+ * and gives flags.
+ */
+#define DECODE_LOOPS(T, convert)                                                                   \
+	do                                                                                             \
+	{                                                                                              \
+		T *values = reg->values;                                                                   \
+		uint8_t any = 0;                                                                           \
+                                                                                                   \
+		if (located == NULL)                                                                       \
+		{                                                                                          \
+			for (uint32_t i = 0; i < n; i++)                                                       \
+			{                                                                                      \
+				const char *p = data[i] + offset;                                                  \
+				const uint32_t len = 0;                                                            \
+				T *dst = &values[i];                                                               \
+                                                                                                   \
+				(void) len;                                                                        \
+				any |= convert;                                                                    \
+			}                                                                                      \
+		}                                                                                          \
+		else                                                                                       \
+		{                                                                                          \
+			for (uint32_t i = 0; i < n; i++)                                                       \
+			{                                                                                      \
+				const char *p = located[i].p;                                                      \
+				const uint32_t len = located[i].len;                                               \
+				T *dst = &values[i];                                                               \
+                                                                                                   \
+				(void) len;                                                                        \
+				if (p != NULL)                                                                     \
+					reg->own[i] = convert;                                                         \
+				else                                                                               \
+				{                                                                                  \
+					memset(dst, 0, sizeof(T));                                                     \
+					reg->own[i] = GPUSCAN_NULL;                                                    \
+				}                                                                                  \
+				any |= reg->own[i];                                                                \
+			}                                                                                      \
+		}                                                                                          \
+		cpu_set_flags(reg, any);                                                                   \
+	} while (0)
+
+#define COPY(p, dst) (memcpy(dst, p, sizeof(*(dst))), 0)
+
+static inline uint8_t
+copy_int2(const char *p, int32_t *dst)
+{
+	*dst = (int16_t) load_u16(p);
+	return 0;
+}
+
+static inline uint8_t
+copy_bool(const char *p, uint8_t *dst)
+{
+	*dst = *p != 0;
+	return 0;
+}
+
+static inline uint8_t
+copy_text(const char *p, uint32_t len, GsText *dst)
+{
+	*dst = (GsText){p, len};
+	return 0;
+}
+
+/* Decodes one input of tuples; `located` is NULL where all lie at `offset`. */
+static void
+decode_input(const GpuScanInput *input, uint32_t n, const char *const *data, uint32_t offset,
+			 const GsText *located, CpuRegister *reg)
+{
+	switch ((GpuScanDecode) input->decode)
+	{
+		case GPUSCAN_DECODE_BOOL:
+			DECODE_LOOPS(uint8_t, copy_bool(p, dst));
+			break;
+		case GPUSCAN_DECODE_INT2:
+			DECODE_LOOPS(int32_t, copy_int2(p, dst));
+			break;
+		case GPUSCAN_DECODE_INT4:
+			DECODE_LOOPS(int32_t, COPY(p, dst));
+			break;
+		case GPUSCAN_DECODE_INT8:
+			DECODE_LOOPS(int64_t, COPY(p, dst));
+			break;
+		case GPUSCAN_DECODE_FLOAT4:
+			DECODE_LOOPS(float, COPY(p, dst));
+			break;
+		case GPUSCAN_DECODE_FLOAT8:
+			DECODE_LOOPS(double, COPY(p, dst));
+			break;
+		case GPUSCAN_DECODE_DEC64:
+			DECODE_LOOPS(int64_t,
+						 gs_numeric_to_i64((const unsigned char *) p, len, input->scale, dst));
+			break;
+		case GPUSCAN_DECODE_DEC128:
+			DECODE_LOOPS(gs_i128,
+						 gs_numeric_to_i128((const unsigned char *) p, len, input->scale, dst));
+			break;
+		case GPUSCAN_DECODE_DSCALE:
+			DECODE_LOOPS(int32_t, gs_numeric_dscale((const unsigned char *) p, len, dst));
+			break;
+		case GPUSCAN_DECODE_TEXT:
+			DECODE_LOOPS(GsText, copy_text(p, len, dst));
+			break;
+	}
+}
+
+void
+gpuscan_cpu_decode(const CpuDecode *decode, const CpuPhase *phase, CpuTuples *tuples,
+				   CpuRegister *registers)
+{
+	bool irregular;
+
+	tuples->nfaults = 0;
+	if (decode->nfetches == 0)
+		return;
+	memset(tuples->fault, 0, tuples->n);
+	irregular = locate(decode, tuples);
+
+	for (int f = 0; f < decode->nfetches; f++)
+	{
+		const CpuFetch *fetch = &decode->fetches[f];
+		const GsText *located = tuples->located + (size_t) f * CPU_CHUNK;
+
+		for (uint32_t i = 0; i < fetch->ninputs; i++)
+		{
+			const GpuScanInput *input = &phase->inputs[fetch->first_input + i];
+
+			decode_input(input, tuples->n, tuples->data, fetch->offset,
+						 fetch->fixed && !irregular ? NULL : located, &registers[input->reg]);
+		}
+	}
+}

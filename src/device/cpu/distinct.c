@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * distinct.c
+ *	  count(DISTINCT): sets of pairs of a group and a value.
+ *
+ * One set for each aggregate and thread.  A pair names its group by the address
+ * of its row; its hash, though, comes from the group's hash and the value, so
+ * that all threads agree on it, and, as in groups.c, its leading bits say
+ * where probing starts.  The pair is counted in the group's state when it is new.
+ *
+ * A value is a word that is equal exactly where PostgreSQL calls the values
+ * equal, or bytes in the set's arena.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+#define MIN_LOG2_SLOTS 11
+#define MAX_LOG2_SLOTS 31
+
+uint32_t
+gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row, uint64_t value)
+{
+	if (set->bytes)
+	{
+		const CpuBytes *bytes = (const CpuBytes *) (uintptr_t) value;
+
+		value = gpuscan_cpu_hash_bytes(bytes->data, bytes->len);
+	}
+	return (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_row), value) >> 32);
+}
+
+static inline uint32_t
+first_slot(const CpuDistinct *set, uint32_t hash)
+{
+	return (hash << set->skip_bits) >> (32 - set->log2_slots);
+}
+
+void
+gpuscan_cpu_distinct_init(CpuDistinct *set, CpuMemory *memory, unsigned cls, uint32_t skip_bits)
+{
+	memset(set, 0, sizeof(*set));
+	set->memory = memory;
+	set->bytes = cls == GPUSCAN_I128 || cls == GPUSCAN_TEXT;
+	set->skip_bits = skip_bits;
+	set->values.memory = memory;
+}
+
+static void
+place_entry(CpuDistinct *set, CpuDistinctEntry entry, uint32_t hash)
+{
+	uint32_t mask = (UINT32_C(1) << set->log2_slots) - 1;
+	uint32_t at = first_slot(set, hash);
+
+	while (set->entries[at].row_tag != 0)
+		at = (at + 1) & mask;
+	set->entries[at] = entry;
+}
+
+/*
+ * Makes room for that many entries in all.  Entries are moved in the order of
+ * their hashes, into twice the room, so they never pile up.
+ */
+bool
+gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries)
+{
+	const uint32_t ahead = 16;
+	uint32_t log2_slots = set->entries == NULL ? MIN_LOG2_SLOTS : set->log2_slots;
+	uint64_t nold = set->entries == NULL ? 0 : UINT64_C(1) << set->log2_slots;
+	CpuDistinctEntry *old = set->entries;
+
+	/* two thirds full at most */
+	while (nentries > (UINT64_C(1) << log2_slots) / 3 * 2)
+		log2_slots++;
+	if (old != NULL && log2_slots == set->log2_slots)
+		return true;
+	if (log2_slots > MAX_LOG2_SLOTS)
+		return false;
+
+	set->entries = gpuscan_cpu_alloc(set->memory, sizeof(CpuDistinctEntry) << log2_slots);
+	if (set->entries == NULL)
+	{
+		set->entries = old;
+		return false;
+	}
+	set->log2_slots = log2_slots;
+	for (uint64_t i = 0; i < nold; i++)
+	{
+		if (i + ahead < nold)
+			__builtin_prefetch(CPU_SLOT_ROW(old[i + ahead].row_tag));
+		if (old[i].row_tag != 0)
+			place_entry(set, old[i],
+						gpuscan_cpu_distinct_hash(set, CPU_SLOT_ROW(old[i].row_tag), old[i].value));
+	}
+	gpuscan_cpu_free(set->memory, old, nold * sizeof(CpuDistinctEntry));
+	return true;
+}
+
+static inline bool
+entry_equals(const CpuDistinct *set, const CpuDistinctEntry *entry, uint64_t row_tag,
+			 const CpuPairs *pairs, uint32_t i)
+{
+	const CpuBytes *bytes;
+
+	if (entry->row_tag != row_tag)
+		return false;
+	if (!set->bytes)
+		return entry->value == pairs->words[i];
+	bytes = (const CpuBytes *) (uintptr_t) entry->value;
+	return bytes->len == pairs->texts[i].len &&
+		   (bytes->len == 0 || memcmp(bytes->data, pairs->texts[i].p, bytes->len) == 0);
+}
+
+/* The value of a new entry for pair i; false: out of memory. */
+static bool
+make_value(CpuDistinct *set, const CpuPairs *pairs, uint32_t i, uint64_t *value)
+{
+	const CpuBytes *bytes;
+
+	if (!set->bytes)
+	{
+		*value = pairs->words[i];
+		return true;
+	}
+	if (pairs->owned)
+		bytes = (const CpuBytes *) (pairs->texts[i].p - offsetof(CpuBytes, data));
+	else
+		bytes = gpuscan_cpu_arena_copy(&set->values, pairs->texts[i].p, pairs->texts[i].len);
+	*value = (uint64_t) (uintptr_t) bytes;
+	return bytes != NULL;
+}
+
+static inline void
+add_count(int64_t *count, int64_t value, bool shared)
+{
+	if (count == NULL)
+		return;
+	if (shared)
+		__atomic_fetch_add(count, value, __ATOMIC_RELAXED);
+	else
+		*count += value;
+}
+
+bool
+gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
+						 uint32_t offset, bool shared)
+{
+	uint32_t n = pairs->n;
+	uint32_t mask;
+	int64_t *count = NULL;
+	int64_t pending = 0;
+
+	if (!gpuscan_cpu_distinct_reserve(set, set->nentries + n))
+		return false;
+	mask = (UINT32_C(1) << set->log2_slots) - 1;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint64_t value = set->bytes ?
+							 gpuscan_cpu_hash_bytes(pairs->texts[i].p, pairs->texts[i].len) :
+							 pairs->words[i];
+
+		pairs->hashes[i] = (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_rows[i]), value) >> 32);
+		__builtin_prefetch(&set->entries[first_slot(set, pairs->hashes[i])], 1);
+	}
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t at = first_slot(set, pairs->hashes[i]);
+		uint64_t row_tag = (uint64_t) (uintptr_t) pairs->rows[i] << 16 | (uint16_t) pairs->hashes[i];
+
+		while (set->entries[at].row_tag != 0 &&
+			   !entry_equals(set, &set->entries[at], row_tag, pairs, i))
+			at = (at + 1) & mask;
+		if (set->entries[at].row_tag != 0)
+			continue;
+		if (!make_value(set, pairs, i, &set->entries[at].value))
+			return false;
+		set->entries[at].row_tag = row_tag;
+		set->nentries++;
+
+		/* one addition for pairs of one group in a row: the only group, perhaps */
+		if (count != (int64_t *) (pairs->rows[i] + offset))
+		{
+			add_count(count, pending, shared);
+			count = (int64_t *) (pairs->rows[i] + offset);
+			pending = 0;
+		}
+		pending++;
+	}
+	add_count(count, pending, shared);
+	return true;
+}
+
+void
+gpuscan_cpu_distinct_free_entries(CpuDistinct *set)
+{
+	if (set->entries != NULL)
+		gpuscan_cpu_free(set->memory, set->entries, sizeof(CpuDistinctEntry) << set->log2_slots);
+	set->entries = NULL;
+}

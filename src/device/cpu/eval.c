@@ -1,0 +1,388 @@
+/*-------------------------------------------------------------------------
+ *
+ * eval.c
+ *	  The interpreter: one loop over a chunk for each operation.
+ *
+ * The loops are made from ops.h.  An operation is computed for every tuple of
+ * the chunk, whether its operands are NULL or not; scalar.h takes any operand.
+ * The flags of strict operations follow in a second loop, and only where an
+ * operand has any: registers know when they are clean, and share one array of
+ * zeros then.  So the common case is a plain loop that the compiler vectorizes,
+ * for AVX2 as well where it can choose at run time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+/* The sanitizers do not work with the resolvers of cloned functions. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
+	!defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("default", "avx2")))
+#else
+#define CLONES
+#endif
+
+#define TYPE_BOOL uint8_t
+#define TYPE_I32 int32_t
+#define TYPE_I64 int64_t
+#define TYPE_I128 gs_i128
+#define TYPE_F32 float
+#define TYPE_F64 double
+#define TYPE_TEXT GsText
+
+const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES] = {
+	[GPUSCAN_BOOL] = sizeof(TYPE_BOOL), [GPUSCAN_I32] = sizeof(TYPE_I32),
+	[GPUSCAN_I64] = sizeof(TYPE_I64),	[GPUSCAN_I128] = sizeof(TYPE_I128),
+	[GPUSCAN_F32] = sizeof(TYPE_F32),	[GPUSCAN_F64] = sizeof(TYPE_F64),
+	[GPUSCAN_TEXT] = sizeof(TYPE_TEXT)};
+
+const uint8_t gpuscan_cpu_zeros[CPU_CHUNK] __attribute__((aligned(64))) = {0};
+
+/* One instruction, with its registers. */
+typedef struct Step
+{
+	const GpuScanProgram *program;
+	const GpuScanInstr *instr;
+	CpuRegister *dst;
+	const CpuRegister *a;
+	const CpuRegister *b;
+	const CpuRegister *c;
+	uint32_t n;
+} Step;
+
+/*
+ * The flags of a strict operation: those of its operands, an error before a
+ * NULL, or else its own, which lie in `own` already if `fails`.
+ */
+CLONES static void
+strict_flags(const Step *step, const CpuRegister *a, const CpuRegister *b, bool fails)
+{
+	uint8_t *restrict own = step->dst->own;
+	const uint8_t *fa = a->flags;
+	const uint8_t *fb = b->flags;
+	uint8_t any = 0;
+
+	for (uint32_t i = 0; i < step->n; i++)
+	{
+		uint8_t flags = fa[i] | fb[i];
+		uint8_t mine = fails ? own[i] : 0;
+
+		flags = flags & (uint8_t) ~(flags >> 1);
+		flags = flags != 0 ? flags : mine;
+		own[i] = flags;
+		any |= flags;
+	}
+	cpu_set_flags(step->dst, any);
+}
+
+static void
+finish_step(const Step *step, const CpuRegister *a, const CpuRegister *b, bool fails, uint8_t any)
+{
+	if (a->clean && b->clean)
+		cpu_set_flags(step->dst, any);
+	else
+		strict_flags(step, a, b, fails);
+}
+
+#define GPUSCAN_UNARY(name, D, A, fn)                                                              \
+	CLONES static void eval_##name(const Step *step)                                               \
+	{                                                                                              \
+		const TYPE_##A *a = step->a->values;                                                       \
+		TYPE_##D *restrict dst = step->dst->values;                                                \
+                                                                                                   \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+			fn(a[i], &dst[i]);                                                                     \
+		finish_step(step, step->a, step->a, false, 0);                                             \
+	}
+
+#define GPUSCAN_BINARY(name, D, A, B, fn)                                                          \
+	CLONES static void eval_##name(const Step *step)                                               \
+	{                                                                                              \
+		const TYPE_##A *a = step->a->values;                                                       \
+		const TYPE_##B *b = step->b->values;                                                       \
+		TYPE_##D *restrict dst = step->dst->values;                                                \
+                                                                                                   \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+			fn(a[i], b[i], &dst[i]);                                                               \
+		finish_step(step, step->a, step->b, false, 0);                                             \
+	}
+
+#define GPUSCAN_UNARY_E(name, D, A, fn)                                                            \
+	CLONES static void eval_##name(const Step *step)                                               \
+	{                                                                                              \
+		const TYPE_##A *a = step->a->values;                                                       \
+		TYPE_##D *restrict dst = step->dst->values;                                                \
+		uint8_t *restrict own = step->dst->own;                                                    \
+		uint8_t any = 0;                                                                           \
+                                                                                                   \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+		{                                                                                          \
+			own[i] = fn(a[i], &dst[i]);                                                            \
+			any |= own[i];                                                                         \
+		}                                                                                          \
+		finish_step(step, step->a, step->a, true, any);                                            \
+	}
+
+#define GPUSCAN_BINARY_E(name, D, A, B, fn)                                                        \
+	CLONES static void eval_##name(const Step *step)                                               \
+	{                                                                                              \
+		const TYPE_##A *a = step->a->values;                                                       \
+		const TYPE_##B *b = step->b->values;                                                       \
+		TYPE_##D *restrict dst = step->dst->values;                                                \
+		uint8_t *restrict own = step->dst->own;                                                    \
+		uint8_t any = 0;                                                                           \
+                                                                                                   \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+		{                                                                                          \
+			own[i] = fn(a[i], b[i], &dst[i]);                                                      \
+			any |= own[i];                                                                         \
+		}                                                                                          \
+		finish_step(step, step->a, step->b, true, any);                                            \
+	}
+
+#define GPUSCAN_SPECIAL(name, dst, a, b, c)
+#include "program/ops.h"
+
+/*
+ * The special operations.  A body computes `value` and `flags` of tuple i
+ * from the operands' flags fa, fb, fc.
+ */
+#define SPECIAL(name, T, body)                                                                     \
+	static void eval_##name(const Step *step)                                                      \
+	{                                                                                              \
+		const uint8_t *fa = step->a->flags;                                                        \
+		const uint8_t *fb = step->b->flags;                                                        \
+		const uint8_t *fc = step->c->flags;                                                        \
+		T *restrict values = step->dst->values;                                                    \
+		uint8_t *restrict own = step->dst->own;                                                    \
+		uint8_t any = 0;                                                                           \
+                                                                                                   \
+		(void) fb;                                                                                 \
+		(void) fc;                                                                                 \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+		{                                                                                          \
+			T value;                                                                               \
+			uint8_t flags;                                                                         \
+                                                                                                   \
+			body;                                                                                  \
+			values[i] = value;                                                                     \
+			own[i] = flags;                                                                        \
+			any |= flags;                                                                          \
+		}                                                                                          \
+		cpu_set_flags(step->dst, any);                                                             \
+	}
+
+#define A(T) (((const T *) step->a->values)[i])
+#define B(T) (((const T *) step->b->values)[i])
+#define C(T) (((const T *) step->c->values)[i])
+
+/*
+ * AND and OR of values with flags.  `deciding` is the value that ends the
+ * evaluation: the left operand's error counts always, the right one's only
+ * where the left operand did not decide.
+ */
+static inline uint8_t
+logic(uint8_t a, uint8_t fa, uint8_t b, uint8_t fb, uint8_t deciding, uint8_t *flags)
+{
+	bool a_decides = fa == 0 && a == deciding;
+	bool b_decides = fb == 0 && b == deciding;
+
+	if (fa == GPUSCAN_ERROR || (fb == GPUSCAN_ERROR && !a_decides))
+		*flags = GPUSCAN_ERROR;
+	else
+		*flags = a_decides || b_decides ? 0 : fa | fb;
+	return a_decides || b_decides ? deciding : !deciding;
+}
+
+SPECIAL(FLAGGED_AND, uint8_t, value = logic(A(uint8_t), fa[i], B(uint8_t), fb[i], 0, &flags))
+SPECIAL(FLAGGED_OR, uint8_t, value = logic(A(uint8_t), fa[i], B(uint8_t), fb[i], 1, &flags))
+
+#define CLEAN_LOGIC(name, operator)                                                                \
+	CLONES static void eval_##name(const Step *step)                                               \
+	{                                                                                              \
+		const uint8_t *a = step->a->values;                                                        \
+		const uint8_t *b = step->b->values;                                                        \
+		uint8_t *restrict dst = step->dst->values;                                                 \
+                                                                                                   \
+		if (!step->a->clean || !step->b->clean)                                                    \
+		{                                                                                          \
+			eval_FLAGGED_##name(step);                                                             \
+			return;                                                                                \
+		}                                                                                          \
+		for (uint32_t i = 0; i < step->n; i++)                                                     \
+			dst[i] = a[i] operator b[i];                                                           \
+		cpu_set_flags(step->dst, 0);                                                               \
+	}
+
+CLEAN_LOGIC(AND, &)
+CLEAN_LOGIC(OR, |)
+
+#define TEST(name, test)                                                                           \
+	SPECIAL(name, uint8_t, value = (test); flags = fa[i] & GPUSCAN_ERROR)
+
+TEST(IS_NULL, fa[i] == GPUSCAN_NULL)
+TEST(IS_NOT_NULL, fa[i] == 0)
+TEST(IS_TRUE, fa[i] == 0 && A(uint8_t))
+TEST(IS_NOT_TRUE, !(fa[i] == 0 && A(uint8_t)))
+TEST(IS_FALSE, fa[i] == 0 && !A(uint8_t))
+TEST(IS_NOT_FALSE, !(fa[i] == 0 && !A(uint8_t)))
+
+static inline uint8_t
+distinct(uint8_t fa, uint8_t fb, uint8_t c, uint8_t fc, uint8_t *flags)
+{
+	*flags = (fa | fb) & GPUSCAN_ERROR;
+	if (fa == 0 && fb == 0)
+	{
+		*flags = fc;
+		return c;
+	}
+	return fa != fb;
+}
+
+SPECIAL(IS_DISTINCT, uint8_t, value = distinct(fa[i], fb[i], C(uint8_t), fc[i], &flags))
+
+#define SELECT(cls, T)                                                                             \
+	SPECIAL(SELECT_##cls, T, bool first = fa[i] == 0 && A(uint8_t);                                \
+			value = first ? B(T) : C(T);                                                           \
+			flags = fa[i] == GPUSCAN_ERROR ? GPUSCAN_ERROR : (first ? fb[i] : fc[i]))
+#define COALESCE(cls, T)                                                                           \
+	SPECIAL(COALESCE_##cls, T, bool second = fa[i] == GPUSCAN_NULL;                                \
+			value = second ? B(T) : A(T); flags = second ? fb[i] : fa[i])
+#define NULLIF(cls, T)                                                                             \
+	SPECIAL(NULLIF_##cls, T, value = A(T);                                                         \
+			flags = ((fa[i] | fb[i]) & GPUSCAN_ERROR)      ? GPUSCAN_ERROR :                       \
+					fa[i] == 0 && fb[i] == 0 && B(uint8_t) ? GPUSCAN_NULL :                        \
+															 fa[i])
+#define CHOICES(cls, T)                                                                            \
+	SELECT(cls, T)                                                                                 \
+	COALESCE(cls, T)                                                                               \
+	NULLIF(cls, T)
+
+CHOICES(BOOL, uint8_t)
+CHOICES(I32, int32_t)
+CHOICES(I64, int64_t)
+CHOICES(I128, gs_i128)
+CHOICES(F32, float)
+CHOICES(F64, double)
+CHOICES(TEXT, GsText)
+
+#define EXTREMUM(name, T, fn)                                                                      \
+	SPECIAL(name, T, fn(A(T), B(T), &value);                                                       \
+			value = fa[i] == GPUSCAN_NULL ? B(T) : value;                                          \
+			value = fb[i] == GPUSCAN_NULL ? A(T) : value;                                          \
+			flags = ((fa[i] | fb[i]) & GPUSCAN_ERROR) | (fa[i] & fb[i] & GPUSCAN_NULL))
+#define EXTREMA(cls, T, fn)                                                                        \
+	EXTREMUM(LEAST_##cls, T, gs_##fn##_least)                                                      \
+	EXTREMUM(GREATEST_##cls, T, gs_##fn##_greatest)
+
+EXTREMA(I32, int32_t, i32)
+EXTREMA(I64, int64_t, i64)
+EXTREMA(I128, gs_i128, i128)
+EXTREMA(F32, float, f32)
+EXTREMA(F64, double, f64)
+
+/* a = ANY (set), where `found` says if the set has a */
+static inline uint8_t
+any_flags(uint8_t fa, bool found, const GpuScanSet *set)
+{
+	if (fa == GPUSCAN_NULL && set->n == 0 && !set->has_null)
+		return 0;
+	return fa != 0 ? fa : (!found && set->has_null ? GPUSCAN_NULL : 0);
+}
+
+#define MEMBERS(set) ((const void *) ((const char *) step->program + (set)->offset))
+#define ANY_EQ(cls, T, find)                                                                       \
+	SPECIAL(ANY_EQ_##cls, uint8_t,                                                                   \
+			const GpuScanSet *set = &GPUSCAN_SETS(step->program)[step->instr->aux];                \
+			value = fa[i] == 0 && find; flags = any_flags(fa[i], value, set))
+
+
+ANY_EQ(I32, int32_t, gs_i32_any(A(int32_t), MEMBERS(set), set->n))
+ANY_EQ(I64, int64_t, gs_i64_any(A(int64_t), MEMBERS(set), set->n))
+ANY_EQ(I128, gs_i128, gs_i128_any(A(gs_i128), MEMBERS(set), set->n))
+ANY_EQ(F64, double, gs_f64_any(A(double), MEMBERS(set), set->n))
+ANY_EQ(TEXT, GsText, gs_text_any(A(GsText), (const char *) step->program, MEMBERS(set), set->n))
+
+#define GPUSCAN_UNARY(name, D, A, fn) eval_##name,
+#define GPUSCAN_UNARY_E(name, D, A, fn) eval_##name,
+#define GPUSCAN_BINARY(name, D, A, B, fn) eval_##name,
+#define GPUSCAN_BINARY_E(name, D, A, B, fn) eval_##name,
+#define GPUSCAN_SPECIAL(name, dst, a, b, c) eval_##name,
+static void (*const evals[GPUSCAN_NUM_OPS])(const Step *step) = {
+#include "program/ops.h"
+};
+
+void
+gpuscan_cpu_eval(const GpuScanProgram *program, const CpuPhase *phase, CpuRegister *registers,
+				 uint32_t n)
+{
+	for (int i = 0; i < phase->ninstrs; i++)
+	{
+		const GpuScanInstr *instr = &phase->instrs[i];
+		const uint8_t *src = gpuscan_ops[instr->op].src;
+		const CpuRegister *a = &registers[instr->a];
+		Step step = {.program = program,
+					 .instr = instr,
+					 .dst = &registers[instr->dst],
+					 .a = a,
+					 .b = src[1] == GPUSCAN_NONE ? a : &registers[instr->b],
+					 .c = src[2] == GPUSCAN_NONE ? a : &registers[instr->c],
+					 .n = n};
+
+		evals[instr->op](&step);
+	}
+}
+
+#define FILL(T, value)                                                                             \
+	do                                                                                             \
+	{                                                                                              \
+		T *values = reg->values;                                                                   \
+                                                                                                   \
+		for (uint32_t k = 0; k < CPU_CHUNK; k++)                                                   \
+			values[k] = (value);                                                                   \
+	} while (0)
+
+void
+gpuscan_cpu_load_params(const GpuScanProgram *program, CpuRegister *registers)
+{
+	const GpuScanParam *params = GPUSCAN_PARAMS(program);
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
+
+	for (int i = 0; i < program->nparams; i++)
+	{
+		const GpuScanParam *param = &params[i];
+		CpuRegister *reg = &registers[param->reg];
+		uint32_t low = (uint32_t) param->lo;
+		double f64;
+		float f32;
+
+		memcpy(&f64, &param->lo, sizeof(f64));
+		memcpy(&f32, &low, sizeof(f32));
+		switch ((GpuScanClass) classes[param->reg])
+		{
+			case GPUSCAN_BOOL:
+				FILL(uint8_t, param->lo != 0);
+				break;
+			case GPUSCAN_I32:
+				FILL(int32_t, (int32_t) low);
+				break;
+			case GPUSCAN_I64:
+				FILL(int64_t, (int64_t) param->lo);
+				break;
+			case GPUSCAN_I128:
+				FILL(gs_i128, (gs_i128) ((gs_u128) param->hi << 64 | param->lo));
+				break;
+			case GPUSCAN_F32:
+				FILL(float, f32);
+				break;
+			case GPUSCAN_F64:
+				FILL(double, f64);
+				break;
+			case GPUSCAN_TEXT:
+				FILL(GsText, ((GsText){(const char *) program + param->lo, param->len}));
+				break;
+		}
+		memset(reg->own, param->flags, CPU_CHUNK);
+		cpu_set_flags(reg, (uint8_t) param->flags);
+	}
+}

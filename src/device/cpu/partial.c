@@ -1,0 +1,348 @@
+/*-------------------------------------------------------------------------
+ *
+ * partial.c
+ *	  Running batches through a Program, chunk by chunk.
+ *
+ *	 for each tuple of the batch
+ *		find it in its page, add it to the chunk
+ *		when the chunk is full, or the layout changes, or the batch ends:
+ *			decode what the filter needs, evaluate the filter
+ *			keep the tuples for which it is true
+ *			for an aggregation
+ *				decode and evaluate the rest for them
+ *				find their groups, advance the aggregates
+ *
+ * A tuple with a toasted value is deferred where the value would be read: one
+ * that the filter rejects never is, if only the aggregates need it.
+ *
+ * A chunk never spans batches, since a batch's outcomes are complete when it is
+ * answered.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+#include <stdlib.h>
+
+/* Tuples whose first bytes are fetched ahead of their use. */
+#define PREFETCH_DISTANCE 12
+
+static bool
+create_registers(CpuPartial *partial)
+{
+	const GpuScanProgram *program = partial->plan->program;
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
+	size_t size = 0;
+	char *memory;
+
+	for (int i = 0; i < program->nregs; i++)
+		size += (size_t) (gpuscan_cpu_class_size[classes[i]] + 1) * CPU_CHUNK;
+	partial->registers = calloc((size_t) program->nregs + 1, sizeof(CpuRegister));
+	partial->register_memory = memory = aligned_alloc(64, size + CPU_CHUNK);
+	if (partial->registers == NULL || memory == NULL)
+		return false;
+	for (int i = 0; i < program->nregs; i++)
+	{
+		partial->registers[i].values = memory;
+		memory += (size_t) gpuscan_cpu_class_size[classes[i]] * CPU_CHUNK;
+		partial->registers[i].own = (uint8_t *) memory;
+		memory += CPU_CHUNK;
+		cpu_set_flags(&partial->registers[i], 0);
+	}
+	gpuscan_cpu_load_params(program, partial->registers);
+	return true;
+}
+
+static bool
+create_aggregation(CpuPartial *partial)
+{
+	const GpuScanProgram *program = partial->plan->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	int set = 0;
+
+	gpuscan_cpu_groups_init(&partial->groups, program, partial->memory, 0);
+	if (!gpuscan_cpu_keys_create(&partial->keys, program))
+		return false;
+	if (partial->plan->ndistinct == 0)
+		return true;
+
+	partial->sets = calloc(partial->plan->ndistinct, sizeof(CpuDistinct));
+	partial->pairs = malloc(sizeof(CpuPairs));
+	if (partial->sets == NULL || partial->pairs == NULL)
+		return false;
+	for (int i = 0; i < program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			gpuscan_cpu_distinct_init(&partial->sets[set++], partial->memory, aggs[i].cls, 0);
+	}
+	return true;
+}
+
+/* NULL: out of memory. */
+CpuPartial *
+gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel)
+{
+	CpuPartial *partial = calloc(1, sizeof(CpuPartial));
+
+	if (partial == NULL)
+		return NULL;
+	partial->plan = plan;
+	partial->memory = memory;
+	partial->cancel = cancel;
+	partial->tuples.located = calloc((size_t) plan->max_fetches * CPU_CHUNK + 1, sizeof(GsText));
+	if (partial->tuples.located == NULL || !create_registers(partial) ||
+		(plan->program->aggregate && !create_aggregation(partial)))
+	{
+		gpuscan_cpu_partial_free(partial);
+		return NULL;
+	}
+	return partial;
+}
+
+void
+gpuscan_cpu_partial_free(CpuPartial *partial)
+{
+	for (int i = 0; partial->sets != NULL && i < partial->plan->ndistinct; i++)
+	{
+		gpuscan_cpu_distinct_free_entries(&partial->sets[i]);
+		gpuscan_cpu_arena_free(&partial->sets[i].values);
+	}
+	gpuscan_cpu_groups_free_rows(&partial->groups);
+	gpuscan_cpu_arena_free(&partial->groups.texts);
+	gpuscan_cpu_keys_free(&partial->keys, partial->plan->program);
+	free(partial->sets);
+	free(partial->pairs);
+	free(partial->tuples.located);
+	free(partial->registers);
+	free(partial->register_memory);
+	free(partial);
+}
+
+#define GATHER(T)                                                                                  \
+	do                                                                                             \
+	{                                                                                              \
+		T *values = reg->values;                                                                   \
+                                                                                                   \
+		for (uint32_t i = 0; i < n; i++)                                                           \
+			values[i] = values[kept[i]];                                                           \
+	} while (0)
+
+/* Moves the values of the tuples that were kept to the front. */
+static void
+compact_register(CpuRegister *reg, unsigned cls, const uint16_t *kept, uint32_t n)
+{
+	switch (gpuscan_cpu_class_size[cls])
+	{
+		case 1:
+			GATHER(uint8_t);
+			break;
+		case 4:
+			GATHER(uint32_t);
+			break;
+		case 8:
+			GATHER(uint64_t);
+			break;
+		default:
+			GATHER(gs_i128);
+			break;
+	}
+	if (!reg->clean)
+	{
+		for (uint32_t i = 0; i < n; i++)
+			reg->own[i] = reg->own[kept[i]];
+	}
+}
+
+/* Reduces the chunk to the n tuples kept; `rest`: with the second phase's inputs. */
+static void
+compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
+{
+	const CpuPlan *plan = partial->plan;
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(plan->program);
+	const CpuPhase *phase = &plan->phases[CPU_REST];
+	CpuTuples *tuples = &partial->tuples;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		tuples->data[i] = tuples->data[kept[i]];
+		tuples->info[i] = tuples->info[kept[i]];
+		tuples->outcome[i] = tuples->outcome[kept[i]];
+	}
+	tuples->n = n;
+	for (int i = 0; i < plan->ncarried; i++)
+		compact_register(&partial->registers[plan->carried[i]], classes[plan->carried[i]], kept, n);
+	for (int i = 0; rest && i < phase->ninputs; i++)
+		compact_register(&partial->registers[phase->inputs[i].reg], classes[phase->inputs[i].reg],
+						 kept, n);
+}
+
+/*
+ * Decides about each tuple by its fault and the filter `reg` (NULL: none), and
+ * lists those to keep.
+ */
+static GpuScanCode
+select_tuples(CpuPartial *partial, const CpuRegister *reg, uint16_t *kept, uint32_t *nkept)
+{
+	const CpuTuples *tuples = &partial->tuples;
+	bool scan = !partial->plan->program->aggregate;
+	uint8_t kept_outcome = scan ? GPUSCAN_TUPLE_PASSED : GPUSCAN_TUPLE_REJECTED;
+	const uint8_t *values = reg == NULL ? NULL : reg->values;
+	const uint8_t *flags = reg == NULL ? gpuscan_cpu_zeros : reg->flags;
+	bool faults = tuples->nfaults > 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < tuples->n; i++)
+	{
+		bool keep = values == NULL || (values[i] != 0 && flags[i] == 0);
+		uint8_t outcome = keep ? kept_outcome : GPUSCAN_TUPLE_REJECTED;
+
+		if (flags[i] == GPUSCAN_ERROR || (faults && tuples->fault[i] != 0))
+		{
+			keep = false;
+			outcome = faults && tuples->fault[i] != 0 ? tuples->fault[i] : GPUSCAN_TUPLE_RECHECK;
+			if (outcome == GPUSCAN_TUPLE_DEFERRED)
+				partial->stats.tuples--;
+			else if (!scan)
+				return GPUSCAN_LEFT_TO_POSTGRES;
+		}
+		*tuples->outcome[i] = outcome;
+		kept[n] = (uint16_t) i;
+		n += keep;
+	}
+	*nkept = n;
+	return GPUSCAN_OK;
+}
+
+/* Runs the second phase over the tuples that were kept. */
+static GpuScanCode
+aggregate_chunk(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanProgram *program = plan->program;
+	const CpuPhase *phase = &plan->phases[CPU_REST];
+	CpuTuples *tuples = &partial->tuples;
+	char *single = NULL;
+
+	gpuscan_cpu_decode(&plan->layouts[partial->layout][CPU_REST], phase, tuples,
+					   partial->registers);
+	if (tuples->nfaults > 0)
+	{
+		uint16_t kept[CPU_CHUNK];
+		uint32_t nkept;
+		GpuScanCode code = select_tuples(partial, NULL, kept, &nkept);
+
+		if (code != GPUSCAN_OK)
+			return code;
+		compact(partial, kept, nkept, true);
+	}
+	partial->stats.passed += tuples->n;
+	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
+
+	if (program->nkeys == 0)
+	{
+		single = gpuscan_cpu_groups_single(&partial->groups);
+		if (single == NULL)
+			return GPUSCAN_OUT_OF_MEMORY;
+	}
+	else
+	{
+		if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
+			return GPUSCAN_LEFT_TO_POSTGRES;
+		if (!gpuscan_cpu_groups_find(&partial->groups, &partial->keys, partial->rows))
+			return GPUSCAN_OUT_OF_MEMORY;
+	}
+	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows, single,
+							   partial->sets, partial->pairs);
+}
+
+/* Runs the chunk and empties it. */
+static GpuScanCode
+run_chunk(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanProgram *program = plan->program;
+	const CpuPhase *phase = &plan->phases[CPU_FILTER];
+	CpuTuples *tuples = &partial->tuples;
+	uint16_t kept[CPU_CHUNK];
+	uint32_t nkept;
+	GpuScanCode code;
+
+	if (tuples->n == 0)
+		return GPUSCAN_OK;
+	if (atomic_load_explicit(partial->cancel, memory_order_relaxed))
+		return GPUSCAN_CANCELLED;
+
+	partial->stats.tuples += tuples->n;
+	gpuscan_cpu_decode(&plan->layouts[partial->layout][CPU_FILTER], phase, tuples,
+					   partial->registers);
+	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
+	code = select_tuples(partial,
+						 program->filter == GPUSCAN_NO_REGISTER ?
+							 NULL :
+							 &partial->registers[program->filter],
+						 kept, &nkept);
+	if (code == GPUSCAN_OK && !program->aggregate)
+		partial->stats.passed += nkept;
+	else if (code == GPUSCAN_OK && nkept > 0)
+	{
+		if (nkept < tuples->n)
+			compact(partial, kept, nkept, false);
+		code = aggregate_chunk(partial);
+	}
+	tuples->n = 0;
+	return code;
+}
+
+static bool
+block_is_valid(const CpuPlan *plan, const GpuScanBlock *block)
+{
+	return block->layout < plan->nlayouts && block->size <= INT32_MAX &&
+		   (block->ntuples == 0 || block->offsets != NULL || block->staged != NULL);
+}
+
+/* Asks for the beginning of a tuple, which is checked only when it is used. */
+static inline void
+prefetch_tuple(const GpuScanBlock *block, uint32_t i)
+{
+	uintptr_t tuple = (uintptr_t) block->base + gpuscan_cpu_tuple_offset(block, i);
+
+	__builtin_prefetch((const char *) tuple);
+	__builtin_prefetch((const char *) tuple + 64);
+}
+
+GpuScanCode
+gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
+{
+	CpuTuples *tuples = &partial->tuples;
+	GpuScanCode code = GPUSCAN_OK;
+
+	tuples->n = 0;
+	for (uint32_t b = 0; b < batch->nblocks; b++)
+	{
+		const GpuScanBlock *block = &batch->blocks[b];
+
+		if (!block_is_valid(partial->plan, block))
+			return GPUSCAN_INVALID;
+		if (block->layout != partial->layout)
+		{
+			if ((code = run_chunk(partial)) != GPUSCAN_OK)
+				return code;
+			partial->layout = block->layout;
+		}
+		for (uint32_t i = 0; i < block->ntuples; i++)
+		{
+			if (i + PREFETCH_DISTANCE < block->ntuples)
+				prefetch_tuple(block, i + PREFETCH_DISTANCE);
+			if (!gpuscan_cpu_add_tuple(tuples, block, i))
+			{
+				if (partial->plan->program->aggregate)
+					return GPUSCAN_LEFT_TO_POSTGRES;
+				block->outcome[i] = GPUSCAN_TUPLE_RECHECK;
+				partial->stats.tuples++;
+			}
+			else if (tuples->n == CPU_CHUNK && (code = run_chunk(partial)) != GPUSCAN_OK)
+				return code;
+		}
+	}
+	return run_chunk(partial);
+}

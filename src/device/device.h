@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.h
+ *	  What a device does for the service.  No PostgreSQL here.
+ *
+ * Life of a request, all calls from the service's main thread:
+ *
+ *	 begin, then any number of push; each batch is answered by one batch_done.
+ *	 For an aggregation, finish once every batch is answered; it is answered by
+ *	 one finish_done; then fetch until it says that there is no more.
+ *	 end at any time, also in the middle: the device stops working on the
+ *	 request within 100 ms and calls ended once it will touch none of the
+ *	 request's memory again.  batch_done and finish_done may be missing then.
+ *
+ * Callbacks come from device threads and may call nothing of PostgreSQL's.
+ * Nothing here blocks for long; fetch copies at most one result chunk.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_DEVICE_H
+#define GPUSCAN_DEVICE_H
+
+#include "program/program.h"
+
+typedef enum GpuScanCode
+{
+	GPUSCAN_OK = 0,
+	GPUSCAN_LEFT_TO_POSTGRES, /* an error flag reached a result: run the replaced plan */
+	GPUSCAN_OUT_OF_MEMORY,	  /* the request's limit, or the device's */
+	GPUSCAN_CANCELLED,
+	GPUSCAN_INVALID,		  /* the Program, a layout or a batch is not well formed */
+	GPUSCAN_DEVICE_FAILED	  /* the device can serve nobody any more */
+} GpuScanCode;
+
+/* What became of one tuple of a batch. */
+typedef enum GpuScanOutcome
+{
+	GPUSCAN_TUPLE_REJECTED, /* the filter was not true; an aggregation: seen */
+	GPUSCAN_TUPLE_PASSED,	/* scan only: the filter was true */
+	GPUSCAN_TUPLE_RECHECK,	/* scan only: PostgreSQL decides */
+	GPUSCAN_TUPLE_DEFERRED	/* a needed value is compressed or out of line: not
+							 * seen; PostgreSQL detoasts and pushes it again */
+} GpuScanOutcome;
+
+/* A tuple that was copied out of its page. */
+typedef struct GpuScanStagedTuple
+{
+	uint32_t offset; /* of its header from the block's base, a multiple of 8 */
+	uint32_t len;
+} GpuScanStagedTuple;
+
+/*
+ * Tuples in one piece of memory: those of a heap page that `offsets` name by
+ * line pointer number (from 1), or staged ones.  The device writes
+ * outcome[0 .. ntuples - 1].  All memory stays in place until batch_done (or
+ * ended), but a page may change under a device whose request is being ended:
+ * it checks each line pointer, header and length that it reads.
+ */
+typedef struct GpuScanBlock
+{
+	const char *base;
+	uint32_t size; /* bytes at base: BLCKSZ for a page */
+	uint32_t ntuples;
+	uint32_t layout;				  /* index of the relation's layout */
+	const uint16_t *offsets;		  /* a page, or NULL */
+	const GpuScanStagedTuple *staged; /* staged tuples, or NULL */
+	uint8_t *outcome;
+} GpuScanBlock;
+
+typedef struct GpuScanBatch
+{
+	uint32_t nblocks;
+	uint32_t pad;
+	const GpuScanBlock *blocks; /* stays in place until batch_done */
+	void *tag;
+} GpuScanBatch;
+
+typedef struct GpuScanRequestStats
+{
+	uint64_t tuples;	/* seen */
+	uint64_t passed;	/* the filter was true */
+	uint64_t groups;
+	uint64_t busy_ns;	/* summed over the device's threads */
+	uint64_t memory;	/* bytes held at the most */
+} GpuScanRequestStats;
+
+typedef struct GpuScanRequestOptions
+{
+	const GpuScanProgram *program; /* checked; stays in place until ended */
+	const GpuScanLayout *const *layouts; /* the same */
+	uint32_t nlayouts;
+	uint32_t threads;	   /* at most so many of the device's threads */
+	uint64_t memory_limit; /* bytes of group tables and texts */
+	void *arg;
+	void (*batch_done) (void *arg, void *tag, GpuScanCode code);
+	void (*finish_done) (void *arg, GpuScanCode code);
+	void (*ended) (void *arg, const GpuScanRequestStats *stats);
+} GpuScanRequestOptions;
+
+typedef struct GpuScanDevice GpuScanDevice;
+typedef struct GpuScanRequest GpuScanRequest;
+
+typedef struct GpuScanDeviceOps
+{
+	const char *name;
+
+	/* Opens the device with `threads` worker threads.  NULL: *error says why. */
+	GpuScanDevice *(*open) (uint32_t threads, const char **error);
+
+	/* Ends every request, joins every thread.  Callbacks may still come. */
+	void (*close) (GpuScanDevice *device);
+
+	/* *request is set with GPUSCAN_OK alone; options is copied. */
+	GpuScanCode (*begin) (GpuScanDevice *device, const GpuScanRequestOptions *options,
+						  GpuScanRequest **request);
+	GpuScanCode (*push) (GpuScanRequest *request, const GpuScanBatch *batch);
+	GpuScanCode (*finish) (GpuScanRequest *request);
+
+	/*
+	 * Copies whole group rows, with their texts behind them, into buf (8-byte
+	 * aligned).  *nrows = 0 says that there are no more.  A row that does not
+	 * fit an empty buffer gives GPUSCAN_OUT_OF_MEMORY.
+	 */
+	GpuScanCode (*fetch) (GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
+	void (*end) (GpuScanRequest *request);
+} GpuScanDeviceOps;
+
+extern const GpuScanDeviceOps gpuscan_cpu_device;
+
+#endif /* GPUSCAN_DEVICE_H */

@@ -1,0 +1,312 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_scan.c
+ *	  GpuScan: a scan whose conditions a device evaluates.
+ *
+ * The device answers each batch with what became of each tuple.  The pages are
+ * still pinned here, so a tuple that passed is returned as a sequential scan
+ * returns it, with all columns and in the same order; the plan's projection
+ * and its other conditions are PostgreSQL's.
+ *
+ * A tuple that the device could not decide (an error, a toasted value) has all
+ * conditions evaluated here.  So has every tuple once the request has failed:
+ * unlike an aggregation, a scan can go on in the middle.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "executor/nodes.h"
+#include "miscadmin.h"
+#include "planner/planner.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+typedef struct GpuScanState
+{
+	GpuScanNodeState node;
+	List	   *relations;		/* of the one relation */
+	List	   *device_quals;
+	ExprState  *all_quals;		/* what a recheck evaluates */
+	bool		returned;		/* a row, since the start or rescan */
+	bool		local;			/* the request failed: we evaluate all */
+
+	/* where we are, in the batch taken back last or in one page after a failure */
+	GpuScanClientBatch *batch;
+	GpuScanClientBlock block;
+	int			nblocks;
+	int			block_no;
+	uint32		tuple_no;
+	HeapTupleData tuple;
+} GpuScanState;
+
+/* ExecScan's check of a row that EvalPlanQual supplies. */
+static bool
+recheck(ScanState *ss, TupleTableSlot *slot)
+{
+	GpuScanState *state = (GpuScanState *) ss;
+	ExprContext *econtext = ss->ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = slot;
+	return ExecQual(state->all_quals, econtext);
+}
+
+/* Puts tuple i of the current block into the slot. */
+static void
+store_tuple(GpuScanState *state, uint32 i, TupleTableSlot *slot)
+{
+	const GpuScanClientBlock *block = &state->block;
+	OffsetNumber offset = block->offsets[i];
+	ItemId		lp = PageGetItemId(block->page, offset);
+
+	state->tuple.t_data = (HeapTupleHeader) PageGetItem(block->page, lp);
+	state->tuple.t_len = ItemIdGetLength(lp);
+	state->tuple.t_tableOid = RelationGetRelid(state->node.css.ss.ss_currentRelation);
+	ItemPointerSet(&state->tuple.t_self, block->blkno, offset);
+
+	/* a page that was copied into the batch goes away with it */
+	if (BufferIsValid(block->buffer))
+		ExecStoreBufferHeapTuple(&state->tuple, slot, block->buffer);
+	else
+		ExecForceStoreHeapTuple(&state->tuple, slot, false);
+}
+
+/* The next tuple that meets the device's conditions in what we have, or false. */
+static bool
+next_in_batch(GpuScanState *state, TupleTableSlot *slot)
+{
+	ExprContext *econtext = state->node.css.ss.ps.ps_ExprContext;
+
+	while (state->block_no < state->nblocks)
+	{
+		if (state->tuple_no == 0 && state->batch != NULL)
+			state->block = gpuscan_client_block(state->batch, state->block_no);
+		while (state->tuple_no < state->block.ntuples)
+		{
+			uint32		i = state->tuple_no++;
+			int			outcome = state->local ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
+
+			if (outcome == GPUSCAN_TUPLE_REJECTED)
+				continue;
+			store_tuple(state, i, slot);
+			if (outcome == GPUSCAN_TUPLE_PASSED)
+				return true;
+			state->node.counters.rechecked++;
+			CHECK_FOR_INTERRUPTS();
+			ResetExprContext(econtext);
+			econtext->ecxt_scantuple = slot;
+			if (ExecQual(state->all_quals, econtext))
+				return true;
+		}
+		state->block_no++;
+		state->tuple_no = 0;
+	}
+	return false;
+}
+
+static void
+release_batch(GpuScanState *state)
+{
+	if (state->batch != NULL)
+		gpuscan_client_release(state->node.run->client, state->batch);
+	else if (state->nblocks > 0)
+		ReleaseBuffer(state->block.buffer);
+	state->batch = NULL;
+	state->nblocks = state->block_no = 0;
+	state->tuple_no = 0;
+}
+
+/*
+ * After a failure: the next batch that the device did not answer, or the next
+ * page that was never pushed.
+ */
+static bool
+next_local(GpuScanState *state)
+{
+	GpuScanRun *run = state->node.run;
+
+	state->batch = gpuscan_client_abandoned(run->client);
+	if (state->batch != NULL)
+	{
+		state->nblocks = gpuscan_client_num_blocks(state->batch);
+		return true;
+	}
+	if (!gpuscan_run_next_page(&state->node))
+		return false;
+	run->have_page = false;
+	state->nblocks = 1;
+	state->block = (GpuScanClientBlock) {
+		.buffer = run->buffer,
+		.page = BufferGetPage(run->buffer),
+		.blkno = BufferGetBlockNumber(run->buffer),
+		.ntuples = run->ntuples,
+		.offsets = run->offsets,
+	};
+	return true;
+}
+
+/* The next answered batch; false at the end, or if the request failed. */
+static bool
+next_batch(GpuScanState *state)
+{
+	GpuScanRun *run = state->node.run;
+
+	gpuscan_run_fill(&state->node);
+	state->batch = gpuscan_client_completed(run->client, true);
+	if (state->batch == NULL)
+		return false;
+	state->nblocks = gpuscan_client_num_blocks(state->batch);
+	return true;
+}
+
+/*
+ * ExecScan's access method.  Gives an empty slot also where the request failed
+ * before the first row: then the run is closed and the replaced plan is ready.
+ */
+static TupleTableSlot *
+next_tuple(ScanState *ss)
+{
+	GpuScanState *state = (GpuScanState *) ss;
+	GpuScanNodeState *node = &state->node;
+	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
+
+	while (!next_in_batch(state, slot))
+	{
+		ExecClearTuple(slot);
+		release_batch(state);
+		if (!state->local)
+		{
+			if (next_batch(state))
+				continue;
+			if (gpuscan_client_failure(node->run->client) == NULL)
+				return slot;
+			node->replaced_reason = MemoryContextStrdup(ss->ps.state->es_query_cxt,
+														gpuscan_client_failure(node->run->client));
+			if (!state->returned)
+			{
+				gpuscan_run_close(node);
+				gpuscan_replaced_start(node, node->replaced_reason);
+				return slot;
+			}
+			state->local = true;
+		}
+		if (!next_local(state))
+			return slot;
+	}
+	state->returned = true;
+	return slot;
+}
+
+static void
+begin(CustomScanState *css, EState *estate, int eflags)
+{
+	GpuScanState *state = (GpuScanState *) css;
+	CustomScan *scan = (CustomScan *) css->ss.ps.plan;
+	TupleDesc	tupdesc = RelationGetDescr(css->ss.ss_currentRelation);
+	ListCell   *lc;
+	ListCell   *ld;
+
+	state->node.eflags = eflags;
+	state->relations = list_make1(css->ss.ss_currentRelation);
+	forboth(lc, scan->custom_exprs, ld, scan->custom_private)
+	{
+		if (lfirst_int(ld))
+			state->device_quals = lappend(state->device_quals, lfirst(lc));
+	}
+
+	/* the slot that ExecInitCustomScan made holds no heap tuples */
+	ExecInitScanTupleSlot(estate, &css->ss, tupdesc, table_slot_callbacks(css->ss.ss_currentRelation));
+	gpuscan_node_force_projection(&state->node, tupdesc);
+	css->ss.ps.qual = ExecInitQual(scan->scan.plan.qual, &css->ss.ps);
+	state->all_quals = ExecInitQual(scan->custom_exprs, &css->ss.ps);
+}
+
+static void
+start(GpuScanState *state)
+{
+	ScanState  *ss = &state->node.css.ss;
+	GpuScanCompileInput input = {0};
+
+	state->node.started = true;
+	state->returned = state->local = false;
+	input.varno = ((Scan *) ss->ps.plan)->scanrelid;
+	input.relid = RelationGetRelid(ss->ss_currentRelation);
+	input.quals = state->device_quals;
+	input.evaluate = gpuscan_parameter_evaluate;
+	input.evaluate_arg = state;
+	gpuscan_run_open(&state->node, &input, ss->ss_currentRelation, state->relations);
+}
+
+static TupleTableSlot *
+execute(CustomScanState *css)
+{
+	GpuScanState *state = (GpuScanState *) css;
+	TupleTableSlot *slot;
+
+	if (!state->node.started)
+		start(state);
+	if (state->node.run != NULL)
+	{
+		slot = ExecScan(&css->ss, next_tuple, recheck);
+		if (state->node.run != NULL)
+			return slot;
+	}
+	return gpuscan_replaced_next(&state->node);
+}
+
+static void
+rewind_batch(GpuScanState *state)
+{
+	ExecClearTuple(state->node.css.ss.ss_ScanTupleSlot);
+	if (state->node.run != NULL)
+		release_batch(state);
+}
+
+static void
+end(CustomScanState *css)
+{
+	rewind_batch((GpuScanState *) css);
+	gpuscan_node_end((GpuScanNodeState *) css);
+}
+
+static void
+rescan(CustomScanState *css)
+{
+	rewind_batch((GpuScanState *) css);
+	ExecScanReScan(&css->ss);
+	gpuscan_node_rescan((GpuScanNodeState *) css);
+}
+
+static void
+explain(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	GpuScanState *state = (GpuScanState *) css;
+
+	gpuscan_explain_expressions("Device Filter", state->device_quals, &state->node, ancestors, es);
+	gpuscan_explain_node(&state->node, es);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "GpuScan",
+	.BeginCustomScan = begin,
+	.ExecCustomScan = execute,
+	.EndCustomScan = end,
+	.ReScanCustomScan = rescan,
+	.ExplainCustomScan = explain,
+};
+
+static Node *
+create_state(CustomScan *scan pg_attribute_unused())
+{
+	GpuScanState *state = (GpuScanState *) newNode(sizeof(GpuScanState), T_CustomScanState);
+
+	state->node.css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+const CustomScanMethods gpuscan_scan_methods = {
+	.CustomName = "GpuScan",
+	.CreateCustomScanState = create_state,
+};

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * nodes.h
+ *	  The executor nodes, and what they share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_NODES_H
+#define GPUSCAN_NODES_H
+
+#include "gpuscan.h"
+
+#include "commands/explain.h"
+#include "heap/heap.h"
+#include "nodes/execnodes.h"
+#include "nodes/extensible.h"
+#include "program/compile.h"
+#include "service/client.h"
+
+extern const CustomScanMethods gpuscan_scan_methods;
+extern const CustomScanMethods gpuscan_agg_methods;
+
+/*
+ * One execution of a node on a device, from its start or rescan to its end.
+ * Everything of it lives in `context`; resetting that drops the request.
+ */
+typedef struct GpuScanRun
+{
+	MemoryContext context;
+	GpuScanCompiled *compiled;
+	GpuScanClient *client;
+
+	/* input: the relations, one after the other */
+	List	   *relations;		/* of Relation */
+	AttrNumber **attnums;		/* of each relation, for the Program's columns */
+	Snapshot	snapshot;
+	int			current;		/* index into relations */
+	GpuScanHeapReader *reader;	/* of the current one, or NULL */
+	bool		have_page;		/* the page below waits for a free batch */
+	Buffer		buffer;
+	const OffsetNumber *offsets;
+	int			ntuples;
+	List	   *staged;			/* GpuScanStaged tuples to push */
+	bool		input_done;
+} GpuScanRun;
+
+/* A tuple that the device could not decode, made flat. */
+typedef struct GpuScanStaged
+{
+	uint32		layout;
+	HeapTuple	tuple;
+} GpuScanStaged;
+
+/* What EXPLAIN ANALYZE says, summed over all executions of the node. */
+typedef struct GpuScanCounters
+{
+	uint64		blocks;
+	uint64		staged;			/* tuples that PostgreSQL detoasted */
+	uint64		rechecked;		/* tuples whose conditions PostgreSQL evaluated */
+	GpuScanRequestStats stats;
+	const char *device;			/* or NULL */
+} GpuScanCounters;
+
+/* The state of both nodes starts with this. */
+typedef struct GpuScanNodeState
+{
+	CustomScanState css;
+	GpuScanRun *run;			/* while one is open */
+	const char *replaced_reason;	/* why the replaced plan runs, or NULL */
+	GpuScanCounters counters;
+	bool		started;
+	int			eflags;
+} GpuScanNodeState;
+
+/* register.c */
+extern void gpuscan_nodes_register(void);
+
+/* run.c */
+extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input,
+							 Relation parent, List *relations);
+extern bool gpuscan_run_next_page(GpuScanNodeState *node);
+extern void gpuscan_run_fill(GpuScanNodeState *node);
+extern void gpuscan_run_close(GpuScanNodeState *node);
+
+/* parameter.c */
+extern bool gpuscan_parameter_evaluate(void *node, Expr *expr, Datum *value, bool *isnull);
+
+/* replaced_plan.c */
+extern void gpuscan_replaced_start(GpuScanNodeState *node, const char *reason);
+extern TupleTableSlot *gpuscan_replaced_next(GpuScanNodeState *node);
+extern void gpuscan_node_force_projection(GpuScanNodeState *node, TupleDesc tupdesc);
+extern void gpuscan_node_end(GpuScanNodeState *node);
+extern void gpuscan_node_rescan(GpuScanNodeState *node);
+
+/* explain.c */
+extern void gpuscan_explain_install(void);
+extern void gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es);
+extern void gpuscan_explain_expressions(const char *label, List *exprs, GpuScanNodeState *node,
+										List *ancestors, ExplainState *es);
+extern void gpuscan_explain_relations(List *relations, ExplainState *es);
+
+#endif							/* GPUSCAN_NODES_H */

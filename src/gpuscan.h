@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpuscan.h
+ *	  What every PostgreSQL-side part of gpuscan shares: settings (guc.c) and
+ *	  the calls of init.c.  Devices do not include this.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_H
+#define GPUSCAN_H
+
+#include "postgres.h"
+
+#define GPUSCAN_VERSION "0.1.0"
+
+/* guc.c, in the order of docs/settings.md */
+extern bool gpuscan_enabled;		  /* gpuscan.enabled */
+extern bool gpuscan_force;			  /* gpuscan.force */
+extern bool gpuscan_explain_rejected; /* gpuscan.explain_rejected */
+extern int	gpuscan_cpu_threads;	  /* gpuscan.cpu_threads; 0: every core */
+extern int	gpuscan_cpu_memory_limit; /* gpuscan.cpu_memory_limit, MB */
+extern int	gpuscan_query_memory_limit; /* gpuscan.query_memory_limit, MB */
+extern int	gpuscan_max_requests;	  /* gpuscan.max_requests */
+extern double gpuscan_request_cost;	  /* gpuscan.request_cost */
+extern double gpuscan_tuple_cost;	  /* gpuscan.tuple_cost */
+extern double gpuscan_operator_cost;  /* gpuscan.operator_cost */
+extern char *gpuscan_inject_fault;	  /* gpuscan.inject_fault; see service/fault.c */
+
+extern void gpuscan_define_settings(void);
+
+#endif /* GPUSCAN_H */

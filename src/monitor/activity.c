@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * activity.c
+ *	  The functions behind the views gpuscan_activity and gpuscan_service.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "service/service.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpuscan_activity);
+PG_FUNCTION_INFO_V1(gpuscan_service);
+
+/* One row for each request in use. */
+Datum
+gpuscan_activity(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	GpuScanActivity *requests = palloc(gpuscan_max_requests * sizeof(GpuScanActivity));
+	int			n = gpuscan_service_activity(requests, gpuscan_max_requests);
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < n; i++)
+	{
+		Datum		values[6];
+		bool		isnull[6] = {0};
+
+		values[0] = Int32GetDatum(requests[i].pid);
+		values[1] = CStringGetTextDatum(requests[i].state);
+		values[2] = CStringGetTextDatum(requests[i].device);
+		values[3] = Int64GetDatum(requests[i].tuples);
+		values[4] = Int64GetDatum((int64) requests[i].memory_mb * 1024 * 1024);
+		values[5] = TimestampTzGetDatum(requests[i].opened);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
+	}
+	return (Datum) 0;
+}
+
+/* The service's pid, NULL if none runs, and how often it was started. */
+Datum
+gpuscan_service(PG_FUNCTION_ARGS)
+{
+	TupleDesc	tupdesc;
+	Datum		values[2];
+	bool		isnull[2] = {0};
+	uint32		starts;
+	int			pid = gpuscan_service_pid(&starts);
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	isnull[0] = pid == 0;
+	values[0] = Int32GetDatum(pid);
+	values[1] = Int64GetDatum(starts);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, isnull));
+}

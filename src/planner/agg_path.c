@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * agg_path.c
+ *	  GpuAgg: grouping and aggregation over one base relation, with its
+ *	  partitions or inheritance children.
+ *
+ * The node scans the relation itself, so every condition on it must compile.
+ * What it returns to PostgreSQL's own projection and HAVING are the keys and
+ * the finished aggregates.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "executor/nodes.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
+#include "planner/planner.h"
+#include "program/compile.h"
+#include "program/eligible.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+
+/* What the path hands to the plan: lists, in this order, in custom_private. */
+typedef enum AggPathPrivate
+{
+	PATH_KEYS,
+	PATH_AGGREFS,
+	PATH_QUALS,
+	PATH_RELIDS,				/* the relation, then those scanned */
+	PATH_HAVING
+} AggPathPrivate;
+
+typedef struct OutputContext
+{
+	List	   *keys;
+	List	   *aggrefs;
+} OutputContext;
+
+static Plan *plan_aggregation(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
+							  List *clauses, List *custom_plans);
+
+static const CustomPathMethods agg_path_methods = {
+	.CustomName = "GpuAgg",
+	.PlanCustomPath = plan_aggregation,
+};
+
+/*
+ * Collects the Aggrefs of an output expression.  A column outside of them that
+ * is no key depends on the keys (they hold the primary key): it becomes one.
+ */
+static bool
+output_walker(Node *node, OutputContext *context)
+{
+	if (node == NULL)
+		return false;
+	if (list_member(context->keys, node))
+		return false;
+	if (IsA(node, Aggref))
+	{
+		context->aggrefs = list_append_unique(context->aggrefs, node);
+		return false;
+	}
+	if (IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		context->keys = lappend(context->keys, node);
+		return false;
+	}
+	return expression_tree_walker(node, output_walker, context);
+}
+
+/* The grouping expressions, or NULL reason set where equality is not a listed one. */
+static List *
+group_keys(PlannerInfo *root, const char **reason)
+{
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, root->parse->groupClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		const GpuScanFunction *equality = gpuscan_eligible_function(get_opcode(clause->eqop));
+
+		if (equality == NULL || equality->action != GPUSCAN_DO_COMPARE || equality->op != GPUSCAN_EQ)
+		{
+			*reason = "grouping by this type is not offloaded";
+			return NIL;
+		}
+		keys = lappend(keys, get_sortgroupclause_expr(clause, root->processed_tlist));
+	}
+	return keys;
+}
+
+/*
+ * The relations to scan, as a list of range table indexes, and their pages and
+ * tuples: the relation itself, or its partitions and children not excluded.
+ */
+static List *
+scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tuples, const char **reason)
+{
+	List	   *relids = NIL;
+
+	*pages = *tuples = 0;
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *child = root->simple_rel_array[i];
+		RangeTblEntry *rte = root->simple_rte_array[i];
+
+		if (child == NULL || rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(child))
+			continue;
+		if (child != rel && !(child->reloptkind == RELOPT_OTHER_MEMBER_REL &&
+							  bms_equal(child->top_parent_relids, rel->relids)))
+			continue;
+		if ((*reason = gpuscan_relation_rejected(rte)) != NULL)
+			return NIL;
+		relids = lappend_int(relids, i);
+		*pages += child->pages;
+		*tuples += child->tuples;
+	}
+	return relids;
+}
+
+/* PostgreSQL's cheapest path that can stand in for ours. */
+static Path *
+replaced_path(RelOptInfo *output_rel)
+{
+	Path	   *best = NULL;
+	ListCell   *lc;
+
+	/* a MinMaxAggPath would have setrefs.c replace our Aggrefs too */
+	foreach(lc, output_rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if ((path->pathtype == T_Agg || path->pathtype == T_Group) &&
+			(best == NULL || path->total_cost < best->total_cost))
+			best = path;
+	}
+	return best;
+}
+
+/* Adds a GpuAgg path to the grouping's relation, or notes why not. */
+void
+gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
+{
+	Query	   *parse = root->parse;
+	RangeTblEntry *rte;
+	GpuScanCompileInput input = {0};
+	GpuScanCompiled *compiled;
+	OutputContext output = {0};
+	const char *reason = NULL;
+	List	   *quals = NIL;
+	List	   *relids = NIL;
+	double		pages = 0;
+	double		tuples = 0;
+	double		groups = 1;
+	Path	   *replaced;
+	CustomPath *path;
+	ListCell   *lc;
+
+	if (input_rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(input_rel) ||
+		(!parse->hasAggs && parse->groupClause == NIL))
+		return;
+	rte = planner_rt_fetch(input_rel->relid, root);
+	if (rte->rtekind != RTE_RELATION)
+		return;
+
+	reason = gpuscan_query_rejected(root);
+	if (reason == NULL && parse->groupingSets != NIL)
+		reason = "grouping sets are not offloaded";
+	if (reason == NULL && parse->hasTargetSRFs)
+		reason = "set-returning functions beside aggregates are not offloaded";
+	if (reason == NULL)
+		relids = scanned_relations(root, input_rel, &pages, &tuples, &reason);
+	if (reason == NULL)
+		output.keys = group_keys(root, &reason);
+	replaced = replaced_path(output_rel);
+	if (reason == NULL && replaced == NULL)
+		reason = "PostgreSQL answers it from an index";
+	if (reason != NULL)
+	{
+		gpuscan_rejected_note("GpuAgg", rte->relid, reason);
+		return;
+	}
+
+	output_walker((Node *) output_rel->reltarget->exprs, &output);
+	output_walker(parse->havingQual, &output);
+	foreach(lc, input_rel->baserestrictinfo)
+		quals = lappend(quals, lfirst_node(RestrictInfo, lc)->clause);
+
+	input.varno = input_rel->relid;
+	input.relid = rte->relid;
+	input.quals = quals;
+	input.aggregate = true;
+	input.keys = output.keys;
+	input.aggrefs = output.aggrefs;
+	compiled = gpuscan_program_compile(&input, &reason);
+	if (compiled == NULL)
+	{
+		gpuscan_rejected_note("GpuAgg", rte->relid, reason);
+		return;
+	}
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = output_rel;
+	path->path.pathtarget = output_rel->reltarget;
+	path->path.rows = replaced->rows;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_paths = list_make1(replaced);
+	path->custom_private = list_make5(output.keys, output.aggrefs, quals,
+									  lcons_int(input_rel->relid, relids), parse->havingQual);
+	path->methods = &agg_path_methods;
+
+	if (output.keys != NIL)
+		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
+	gpuscan_cost(&path->path, pages, tuples,
+				 compiled->program->ninstrs + compiled->program->ninputs +
+				 2 * (compiled->program->nkeys + compiled->program->naggs),
+				 groups, cpu_operator_cost * list_length(output.aggrefs) +
+				 output_rel->reltarget->cost.per_tuple);
+	if (!gpuscan_force)
+		path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
+	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
+	add_path(output_rel, &path->path);
+}
+
+static bool
+param_walker(Node *node, List **params)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		*params = list_append_unique(*params, node);
+	return expression_tree_walker(node, param_walker, params);
+}
+
+/* A row of expressions that no expression of a query is equal to. */
+static Expr *
+junk_row(List *args)
+{
+	RowExpr    *row = makeNode(RowExpr);
+
+	row->args = args;
+	row->row_typeid = RECORDOID;
+	row->row_format = COERCE_IMPLICIT_CAST;
+	row->location = -1;
+	return (Expr *) row;
+}
+
+/* The plan node; see planner.h for what it carries. */
+static Plan *
+plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_attribute_unused(),
+				 CustomPath *best_path, List *tlist, List *clauses pg_attribute_unused(),
+				 List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Plan	   *replaced = linitial(custom_plans);
+	List	   *keys = list_nth(best_path->custom_private, PATH_KEYS);
+	List	   *aggrefs = list_nth(best_path->custom_private, PATH_AGGREFS);
+	List	   *quals = list_nth(best_path->custom_private, PATH_QUALS);
+	List	   *relids = list_nth(best_path->custom_private, PATH_RELIDS);
+	List	   *outputs = list_concat_copy(keys, aggrefs);
+	List	   *relations = NIL;
+	List	   *scan_tlist = NIL;
+	AttrNumber	resno = 1;
+	ListCell   *lc;
+
+	foreach(lc, outputs)
+		scan_tlist = lappend(scan_tlist, makeTargetEntry(lfirst(lc), resno++, NULL, false));
+	foreach(lc, relids)
+		relations = lappend(relations, makeVar(lfirst_int(lc), InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0));
+	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(quals), resno++, NULL, true));
+	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(relations), resno, NULL, true));
+
+	/* our own target list may have been replaced since the path was made */
+	replaced->targetlist = copyObject(tlist);
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = list_nth(best_path->custom_private, PATH_HAVING);
+	scan->flags = best_path->flags;
+	scan->custom_plans = custom_plans;
+	scan->custom_scan_tlist = copyObject(scan_tlist);
+	param_walker((Node *) scan_tlist, &scan->custom_exprs);
+	scan->custom_private = list_make2_int(list_length(keys), list_length(aggrefs));
+	scan->methods = &gpuscan_agg_methods;
+	return &scan->scan.plan;
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * planner.h
+ *	  The planner's side: hooks, paths, costs, and reasons for not offloading.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_PLANNER_H
+#define GPUSCAN_PLANNER_H
+
+#include "gpuscan.h"
+
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+
+/*
+ * What a GpuScan's plan carries.  custom_exprs: all conditions, in PostgreSQL's
+ * order.  custom_private: an integer list, 1 for each of them that the device
+ * evaluates and 0 for each that stays in the plan's qual.
+ *
+ * What a GpuAgg's plan carries.  custom_scan_tlist: the keys, the Aggrefs, and
+ * two resjunk rows that are never computed: the conditions, and whole-row Vars
+ * of the relation that expressions speak of and of each relation that is
+ * scanned, so that setrefs.c renumbers both.  custom_exprs: every Param in
+ * these, so that the planner sees them.  custom_private: the numbers of keys
+ * and Aggrefs.
+ */
+typedef enum GpuAggPrivate
+{
+	GPUAGG_NUM_KEYS,
+	GPUAGG_NUM_AGGREFS
+} GpuAggPrivate;
+
+/* hooks.c */
+extern void gpuscan_planner_install(void);
+
+/* scan_path.c, agg_path.c */
+extern void gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel);
+
+/* relation.c */
+extern const char *gpuscan_query_rejected(PlannerInfo *root);
+extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
+
+/* cost.c */
+extern void gpuscan_cost(Path *path, double pages, double tuples, int operations, double rows,
+						 Cost cost_per_row);
+
+/* rejected.c: what EXPLAIN shows with gpuscan.explain_rejected */
+extern void gpuscan_rejected_reset(void);
+extern void gpuscan_rejected_note(const char *node, Oid relid, const char *reason);
+extern void gpuscan_rejected_note_cost(const char *node, Oid relid, const Path *ours, const Path *theirs);
+extern List *gpuscan_rejected_list(void);
+
+#endif							/* GPUSCAN_PLANNER_H */

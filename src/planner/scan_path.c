@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan_path.c
+ *	  GpuScan: a base relation whose conditions a device evaluates.
+ *
+ * The conditions are split: those that compile go to the device, the others
+ * stay in the plan's qual and see only the tuples that passed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "executor/nodes.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "planner/planner.h"
+#include "program/compile.h"
+
+static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
+					   List *clauses, List *custom_plans);
+
+static const CustomPathMethods scan_path_methods = {
+	.CustomName = "GpuScan",
+	.PlanCustomPath = plan_scan,
+};
+
+/* The number of operations, or -1 with a reason. */
+static int
+compile_qual(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason)
+{
+	GpuScanCompileInput input = {0};
+	GpuScanCompiled *compiled;
+
+	input.varno = rel->relid;
+	input.relid = rte->relid;
+	input.quals = quals;
+	compiled = gpuscan_program_compile(&input, reason);
+	return compiled ? compiled->program->ninstrs + compiled->program->ninputs : -1;
+}
+
+/* The cheapest path that can stand in for ours: a plain scan of the relation. */
+static Path *
+replaced_path(RelOptInfo *rel)
+{
+	Path	   *best = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		switch (path->pathtype)
+		{
+			case T_SeqScan:
+			case T_IndexScan:
+			case T_IndexOnlyScan:
+			case T_BitmapHeapScan:
+			case T_TidScan:
+			case T_TidRangeScan:
+				if (path->param_info == NULL && (best == NULL || path->total_cost < best->total_cost))
+					best = path;
+				break;
+			default:
+				break;
+		}
+	}
+	return best;
+}
+
+/* Adds a GpuScan path to a base relation, or notes why not. */
+void
+gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	const char *reason = NULL;
+	List	   *device = NIL;
+	List	   *device_quals = NIL;
+	List	   *local_quals = NIL;
+	QualCost	local_cost;
+	Selectivity selectivity;
+	CustomPath *path;
+	Path	   *replaced;
+	int			operations;
+	ListCell   *lc;
+
+	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) || rel->baserestrictinfo == NIL ||
+		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
+		return;
+	if ((reason = gpuscan_query_rejected(root)) != NULL ||
+		(reason = gpuscan_relation_rejected(rte)) != NULL)
+	{
+		gpuscan_rejected_note("GpuScan", rte->relid, reason);
+		return;
+	}
+
+	/* a gating Result above the scan tests those without Vars */
+	foreach(lc, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst(lc);
+		const char *qual_reason = NULL;
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (compile_qual(rel, rte, list_make1(rinfo->clause), &qual_reason) >= 0)
+		{
+			device = lappend(device, rinfo);
+			device_quals = lappend(device_quals, rinfo->clause);
+		}
+		else
+		{
+			local_quals = lappend(local_quals, rinfo->clause);
+			gpuscan_rejected_note("GpuScan", rte->relid, qual_reason);
+		}
+	}
+	if (device == NIL)
+		return;
+	operations = compile_qual(rel, rte, device_quals, &reason);
+	replaced = replaced_path(rel);
+	if (operations < 0 || replaced == NULL)
+	{
+		gpuscan_rejected_note("GpuScan", rte->relid, reason ? reason : "no plan of PostgreSQL's could replace it");
+		return;
+	}
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.rows = rel->rows;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_paths = list_make1(replaced);
+	path->custom_private = device;
+	path->methods = &scan_path_methods;
+
+	selectivity = clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
+	cost_qual_eval(&local_cost, local_quals, root);
+	gpuscan_cost(&path->path, rel->pages, rel->tuples, operations, rel->tuples * selectivity,
+				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
+	gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
+	add_path(rel, &path->path);
+}
+
+/* The plan node; see planner.h for what it carries. */
+static Plan *
+plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *best_path, List *tlist,
+		  List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Plan	   *replaced = linitial(custom_plans);
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		bool		on_device = list_member_ptr(best_path->custom_private, rinfo);
+
+		if (rinfo->pseudoconstant)
+			continue;
+		scan->custom_exprs = lappend(scan->custom_exprs, rinfo->clause);
+		scan->custom_private = lappend_int(scan->custom_private, on_device);
+		if (!on_device)
+			scan->scan.plan.qual = lappend(scan->scan.plan.qual, rinfo->clause);
+	}
+
+	/* our own target list may have been replaced since the path was made */
+	replaced->targetlist = copyObject(tlist);
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = best_path->flags;
+	scan->custom_plans = custom_plans;
+	scan->methods = &gpuscan_scan_methods;
+	return &scan->scan.plan;
+}

@@ -1,0 +1,374 @@
+/*-------------------------------------------------------------------------
+ *
+ * values.c
+ *	  Constants, parameters and IN lists of a Program.
+ *
+ * A parameter is any expression without Vars that PostgreSQL evaluates once for
+ * an execution: a Const, a Param, or stable built-in functions of these, such
+ * as now() - interval '7 days'.  While planning only Consts are known; for
+ * others something of the right class stands in.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "access/transam.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "program/compiler.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/float.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+/* The value of a class that is not TEXT as build_param wants it. */
+static int128_t
+datum_bits(Oid type, Datum datum)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			return DatumGetBool(datum);
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+		case DATEOID:
+			return DatumGetInt32(datum);
+		case FLOAT4OID:
+			{
+				float4		f = DatumGetFloat4(datum);
+				uint32		bits;
+
+				memcpy(&bits, &f, sizeof(bits));
+				return bits;
+			}
+		case FLOAT8OID:
+			{
+				float8		f = DatumGetFloat8(datum);
+				uint64		bits;
+
+				memcpy(&bits, &f, sizeof(bits));
+				return bits;
+			}
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/* A constant of a base type from its Datum. */
+bool
+gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, GpuScanValue *value)
+{
+	GpuScanDecode decode;
+	int128_t	decimal;
+	int			scale;
+
+	memset(value, 0, sizeof(*value));
+	value->dscale = GPUSCAN_NO_REGISTER;
+	if (!gpuscan_eligible_type(type, &value->cls, &decode))
+		return gpuscan_compile_fail(c, "type %s is not offloaded", format_type_be(type));
+
+	if (type == NUMERICOID)
+	{
+		value->numeric = true;
+		if (isnull)
+		{
+			value->digits = 1;
+			value->null_constant = true;
+			value->reg = gpuscan_build_param(c, GPUSCAN_I64, true, 0);
+			return true;
+		}
+		if (!gpuscan_decimal_parse(datum, &decimal, &scale))
+			return gpuscan_compile_fail(c, "a numeric constant has more than 38 digits, or is NaN or infinite");
+		gpuscan_decimal_constant(c, decimal, scale, value);
+		return true;
+	}
+
+	value->null_constant = isnull;
+	if (value->cls == GPUSCAN_TEXT)
+	{
+		text	   *t = isnull ? NULL : DatumGetTextPP(datum);
+
+		value->reg = gpuscan_build_text(c, t ? VARDATA_ANY(t) : NULL, t ? VARSIZE_ANY_EXHDR(t) : 0);
+	}
+	else
+		value->reg = gpuscan_build_param(c, value->cls, isnull, isnull ? 0 : datum_bits(type, datum));
+	return true;
+}
+
+static bool
+is_foreign_function(Oid funcid, void *context pg_attribute_unused())
+{
+	return funcid >= FirstNormalObjectId || func_volatile(funcid) == PROVOLATILE_VOLATILE;
+}
+
+/* True if PostgreSQL cannot give this one value for the whole execution. */
+static bool
+varies_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_PlaceHolderVar:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+		case T_SubLink:
+		case T_SubPlan:
+		case T_AlternativeSubPlan:
+		case T_CaseTestExpr:
+		case T_CoerceToDomain:
+		case T_CoerceToDomainValue:
+		case T_NextValueExpr:
+		case T_CurrentOfExpr:
+			return true;
+		case T_Param:
+			return ((Param *) node)->paramkind != PARAM_EXTERN && ((Param *) node)->paramkind != PARAM_EXEC;
+		default:
+			break;
+	}
+	if (check_functions_in_node(node, is_foreign_function, context))
+		return true;
+	return expression_tree_walker(node, varies_walker, context);
+}
+
+/*
+ * The value of a parameter.  *known is false, and nothing else set, while
+ * planning.  Fails where the expression is no parameter.
+ */
+bool
+gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, bool *known)
+{
+	*known = true;
+	if (IsA(expr, Const))
+	{
+		*datum = ((Const *) expr)->constvalue;
+		*isnull = ((Const *) expr)->constisnull;
+		return true;
+	}
+	if (varies_walker((Node *) expr, NULL))
+		return gpuscan_compile_fail(c, "an expression is not offloaded");
+	if (c->input->evaluate == NULL)
+	{
+		*known = false;
+		return true;
+	}
+	if (!c->input->evaluate(c->input->evaluate_arg, expr, datum, isnull))
+		return gpuscan_compile_fail(c, "a parameter cannot be evaluated");
+	return true;
+}
+
+/* A parameter as a value. */
+bool
+gpuscan_value_of_parameter(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
+{
+	Oid			type = getBaseType(exprType((Node *) expr));
+	Datum		datum;
+	bool		isnull;
+	bool		known;
+
+	if (!gpuscan_value_datum(c, expr, &datum, &isnull, &known))
+		return false;
+	if (known)
+		return gpuscan_value_of_datum(c, type, datum, isnull, value);
+
+	/* while planning: a NULL, but with a usual scale */
+	if (!gpuscan_value_of_datum(c, type, (Datum) 0, true, value))
+		return false;
+	value->null_constant = false;
+	value->digits = value->numeric ? 10 : 0;
+	value->scale = value->numeric ? 2 : 0;
+	return true;
+}
+
+static int
+compare_i32(const void *a, const void *b)
+{
+	int32		x = *(const int32 *) a;
+	int32		y = *(const int32 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static int
+compare_i64(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static int
+compare_i128(const void *a, const void *b)
+{
+	int128_t	x;
+	int128_t	y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+static int
+compare_f64(const void *a, const void *b)
+{
+	return float8_cmp_internal(*(const float8 *) a, *(const float8 *) b);
+}
+
+/* Sorts the members at the blob's end and drops repeated ones; how many are left. */
+static uint32
+sort_members(GpuScanCompiler *c, GpuScanClass cls, uint32 offset, uint32 n)
+{
+	static int	(*const compare[GPUSCAN_NUM_CLASSES]) (const void *, const void *) = {
+		[GPUSCAN_I32] = compare_i32,
+		[GPUSCAN_I64] = compare_i64,
+		[GPUSCAN_I128] = compare_i128,
+		[GPUSCAN_F64] = compare_f64,
+	};
+	size_t		size = gpuscan_set_member_size(cls);
+	char	   *base = c->blob.data + offset;
+	uint32		kept = 0;
+
+	qsort(base, n, size, compare[cls]);
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (kept > 0 && compare[cls] (base + (kept - 1) * size, base + i * size) == 0)
+			continue;
+		memmove(base + kept * size, base + i * size, size);
+		kept++;
+	}
+	c->blob.len = offset + kept * size;
+	return kept;
+}
+
+/* Text members: their bytes, then the array of offsets and lengths. */
+static uint32
+append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
+{
+	uint32	   *members = palloc(n * 2 * sizeof(uint32));
+	uint32		offset;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		text	   *t = DatumGetTextPP(datums[i]);
+		uint32		len = VARSIZE_ANY_EXHDR(t);
+
+		if (type == BPCHAROID)
+			len = bpchartruelen(VARDATA_ANY(t), len);
+		members[2 * i] = c->blob.len;
+		members[2 * i + 1] = len;
+		appendBinaryStringInfo(&c->blob, VARDATA_ANY(t), len);
+	}
+	offset = gpuscan_build_align(c);
+	appendBinaryStringInfo(&c->blob, (char *) members, n * 2 * sizeof(uint32));
+	return offset;
+}
+
+/*
+ * A numeric member as an integer of the scalar's scale.  False if no value of
+ * the scalar can be equal to it.
+ */
+static bool
+decimal_member(Datum datum, const GpuScanValue *scalar, GpuScanClass cls, int128_t *decimal)
+{
+	int			scale;
+	int128_t	power;
+
+	if (!gpuscan_decimal_parse(datum, decimal, &scale))
+		return false;
+	power = gpuscan_power_of_ten(abs(scalar->scale - scale));
+	if (scale > scalar->scale)
+	{
+		if (*decimal % power != 0)
+			return false;
+		*decimal /= power;
+	}
+	else if (__builtin_mul_overflow(*decimal, power, decimal))
+		return false;
+	return cls == GPUSCAN_I128 || (*decimal >= PG_INT64_MIN && *decimal <= PG_INT64_MAX);
+}
+
+/*
+ * The set of the constant array of `scalar = ANY (array)`; the members have
+ * class cls, to which the scalar was brought.
+ */
+bool
+gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValue *scalar,
+				  GpuScanClass cls, uint16 *set)
+{
+	Expr	   *array = (Expr *) lsecond(expr->args);
+	Oid			type = getBaseType(get_base_element_type(exprType((Node *) array)));
+	Datum		datum;
+	Datum	   *members;
+	bool	   *nulls;
+	int			nmembers = 0;
+	uint32		n = 0;
+	bool		isnull;
+	bool		known;
+	bool		has_null = false;
+	uint32		offset;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	if (!gpuscan_value_datum(c, array, &datum, &isnull, &known))
+		return false;
+	if (known && isnull)
+		return gpuscan_compile_fail(c, "the array of an ANY is NULL");
+	if (known)
+	{
+		get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
+		deconstruct_array(DatumGetArrayTypeP(datum), type, typlen, typbyval, typalign,
+						  &members, &nulls, &nmembers);
+	}
+	for (int i = 0; i < nmembers; i++)
+	{
+		if (nulls[i])
+			has_null = true;
+		else
+			members[n++] = members[i];
+	}
+
+	if (cls == GPUSCAN_TEXT)
+	{
+		offset = append_texts(c, type, members, n);
+		*set = gpuscan_build_set(c, cls, has_null, n, offset);
+		return true;
+	}
+
+	offset = gpuscan_build_align(c);
+	nmembers = n;
+	n = 0;
+	for (int i = 0; i < nmembers; i++)
+	{
+		int128_t	bits;
+		float8		f;
+
+		if (scalar->numeric)
+		{
+			if (!decimal_member(members[i], scalar, cls, &bits))
+				continue;
+		}
+		else if (cls == GPUSCAN_F64)
+		{
+			f = type == FLOAT4OID ? (float8) DatumGetFloat4(members[i]) : DatumGetFloat8(members[i]);
+			bits = 0;
+			memcpy(&bits, &f, sizeof(f));
+		}
+		else
+			bits = datum_bits(type, members[i]);
+
+		/* little-endian: the low bytes come first */
+		appendBinaryStringInfo(&c->blob, (char *) &bits, gpuscan_set_member_size(cls));
+		n++;
+	}
+	n = sort_members(c, cls, offset, n);
+	*set = gpuscan_build_set(c, cls, has_null, n, offset);
+	return true;
+}

@@ -1,0 +1,171 @@
+/*-------------------------------------------------------------------------
+ *
+ * batch.c
+ *	  Filling a batch with pages and tuples, and reading what became of them.
+ *
+ * A page is read in place, from the shared buffer, which stays pinned until
+ * the batch is released.  A session holds no more pins than its share; beyond
+ * that, and for temporary tables, whose buffers no other process can see, the
+ * page is copied into the batch.  The copy is made without a lock, under the
+ * same argument that lets the device read the page without one: under a pin
+ * the tuples that the line pointers name neither move nor change what a
+ * device reads of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "service/client_impl.h"
+#include "storage/bufmgr.h"
+
+bool
+gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
+						const OffsetNumber *offsets, int ntuples)
+{
+	GpuScanChannelBatch *shared = batch->shared;
+	bool		copied = BufferIsLocal(buffer) || batch->client->pins >= batch->client->max_pins;
+	Size		items_size = MAXALIGN(ntuples * sizeof(OffsetNumber));
+	GpuScanChannelBlock *block;
+
+	Assert(batch->state == GPUSCAN_BATCH_FILLING);
+	Assert(ntuples > 0 && ntuples <= GPUSCAN_BLOCK_TUPLES);
+
+	if (batch->nblocks == GPUSCAN_BATCH_BLOCKS ||
+		batch->ntuples + ntuples > GPUSCAN_BATCH_TUPLES ||
+		batch->items + items_size > GPUSCAN_BATCH_ITEMS ||
+		(copied && batch->staging + BLCKSZ > GPUSCAN_BATCH_STAGING))
+		return false;
+
+	block = &shared->blocks[batch->nblocks];
+	*block = (GpuScanChannelBlock) {
+		.layout = layout,
+		.ntuples = ntuples,
+		.buffer = copied ? InvalidBuffer : buffer,
+		.items = batch->items,
+		.outcome = batch->ntuples,
+	};
+	memcpy(shared->items + batch->items, offsets, ntuples * sizeof(OffsetNumber));
+	batch->buffers[batch->nblocks] = block->buffer;
+	batch->blknos[batch->nblocks] = BufferGetBlockNumber(buffer);
+	if (copied)
+	{
+		block->page = batch->staging;
+		memcpy(shared->staging + batch->staging, BufferGetPage(buffer), BLCKSZ);
+		batch->staging += BLCKSZ;
+		ReleaseBuffer(buffer);
+	}
+	else
+		batch->client->pins++;
+	batch->nblocks++;
+	batch->ntuples += ntuples;
+	batch->items += items_size;
+	return true;
+}
+
+/* The block that one more staged tuple goes to; NULL if the batch is full. */
+static GpuScanChannelBlock *
+staged_block(GpuScanClientBatch *batch, uint32 layout)
+{
+	GpuScanChannelBlock *block;
+
+	if (batch->ntuples == GPUSCAN_BATCH_TUPLES ||
+		batch->items + sizeof(GpuScanStagedTuple) > GPUSCAN_BATCH_ITEMS)
+		return NULL;
+
+	if (batch->nblocks > 0)
+	{
+		block = &batch->shared->blocks[batch->nblocks - 1];
+		if (block->staged && block->layout == layout && block->ntuples < GPUSCAN_BLOCK_TUPLES)
+			return block;
+	}
+
+	if (batch->nblocks == GPUSCAN_BATCH_BLOCKS)
+		return NULL;
+	batch->buffers[batch->nblocks] = InvalidBuffer;
+	batch->blknos[batch->nblocks] = InvalidBlockNumber;
+	block = &batch->shared->blocks[batch->nblocks++];
+	*block = (GpuScanChannelBlock) {
+		.layout = layout,
+		.buffer = InvalidBuffer,
+		.staged = true,
+		.items = batch->items,
+		.outcome = batch->ntuples,
+	};
+	return block;
+}
+
+bool
+gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple)
+{
+	Size		size = MAXALIGN(tuple->t_len);
+	GpuScanChannelBlock *block;
+	GpuScanStagedTuple *staged;
+
+	Assert(batch->state == GPUSCAN_BATCH_FILLING);
+
+	if (size > GPUSCAN_BATCH_STAGING)
+		batch->client->failure = "a tuple is too large for the request's memory";
+	if (size > GPUSCAN_BATCH_STAGING - batch->staging)
+		return false;
+	block = staged_block(batch, layout);
+	if (block == NULL)
+		return false;
+
+	staged = (GpuScanStagedTuple *) (batch->shared->items + batch->items);
+	staged->offset = batch->staging;
+	staged->len = tuple->t_len;
+	memcpy(batch->shared->staging + batch->staging, tuple->t_data, tuple->t_len);
+	block->ntuples++;
+	batch->ntuples++;
+	batch->items += sizeof(GpuScanStagedTuple);
+	batch->staging += size;
+	return true;
+}
+
+bool
+gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch)
+{
+	return batch->nblocks == 0;
+}
+
+int
+gpuscan_client_num_blocks(const GpuScanClientBatch *batch)
+{
+	return batch->nblocks;
+}
+
+GpuScanClientBlock
+gpuscan_client_block(const GpuScanClientBatch *batch, int i)
+{
+	GpuScanChannelBatch *shared = batch->shared;
+	const GpuScanChannelBlock *block = &shared->blocks[i];
+	GpuScanClientBlock result = {
+		.layout = block->layout,
+		.buffer = batch->buffers[i],
+		.blkno = batch->blknos[i],
+		.ntuples = block->ntuples,
+		.outcome = shared->outcome + block->outcome,
+	};
+
+	if (!block->staged)
+	{
+		result.offsets = (const OffsetNumber *) (shared->items + block->items);
+		result.page = BufferIsValid(result.buffer) ? BufferGetPage(result.buffer) :
+			(Page) (shared->staging + block->page);
+	}
+	return result;
+}
+
+void
+gpuscan_batch_unpin(GpuScanClientBatch *batch)
+{
+	for (uint32 i = 0; i < batch->nblocks; i++)
+	{
+		if (BufferIsValid(batch->buffers[i]))
+		{
+			ReleaseBuffer(batch->buffers[i]);
+			batch->buffers[i] = InvalidBuffer;
+			batch->client->pins--;
+		}
+	}
+}

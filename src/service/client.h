@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.h
+ *	  The service as an executor node sees it.
+ *
+ * A client is one request: open, then fill and push batches and take back the
+ * completed ones in the order they were pushed, then (for an aggregation)
+ * finish and fetch, then close.  Every wait is interruptible and ends when the
+ * service or the postmaster dies.  No function here raises an error but for an
+ * interrupt: a call that fails leaves the reason in gpuscan_client_failure,
+ * every later call fails too, and the node runs its replaced plan.
+ *
+ * A client lives in the memory context that was current at open; when that is
+ * reset or deleted, as in an aborted transaction, the service is told to drop
+ * the request, and buffer pins are left to their resource owner.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CLIENT_H
+#define GPUSCAN_CLIENT_H
+
+#include "gpuscan.h"
+
+#include "access/htup.h"
+#include "device/device.h"
+#include "storage/block.h"
+#include "storage/buf.h"
+#include "storage/bufpage.h"
+#include "storage/off.h"
+
+typedef struct GpuScanClient GpuScanClient;
+typedef struct GpuScanClientBatch GpuScanClientBatch;
+
+/* A block of a completed batch.  For a page, tuple i is line pointer offsets[i]. */
+typedef struct GpuScanClientBlock
+{
+	uint32		layout;
+	Buffer		buffer;			/* pinned; InvalidBuffer for a copied page and staged tuples */
+	BlockNumber blkno;			/* of the page; InvalidBlockNumber for staged tuples */
+	Page		page;			/* in the buffer, or its copy; NULL for staged tuples */
+	uint32		ntuples;
+	const OffsetNumber *offsets;	/* NULL for staged tuples */
+	const uint8 *outcome;		/* GpuScanOutcome of each tuple */
+} GpuScanClientBlock;
+
+/*
+ * Starts a request; the Program and the layouts are copied.  NULL if there is
+ * no service, no free request slot, or no memory: *reason, a static or
+ * palloc'd string, says which.
+ */
+extern GpuScanClient *gpuscan_client_open(const GpuScanProgram *program,
+										  const GpuScanLayout *const *layouts, int nlayouts,
+										  const char **reason);
+
+/* An empty batch to fill, or NULL while all are pushed and not yet released. */
+extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
+
+/*
+ * Adds the visible tuples of a page.  Takes over the caller's pin on `buffer`
+ * when it returns true; false says that the batch is full.  The page is read in
+ * place from a shared buffer, and copied from a local one, or where the client
+ * holds its share of pins: a copied page is unpinned at once.
+ */
+extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
+									const OffsetNumber *offsets, int ntuples);
+
+/*
+ * Adds a tuple without toasted values; false says that the batch is full.  A
+ * tuple that fits no empty batch fails the client.
+ */
+extern bool gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple);
+
+extern bool gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch);
+
+extern void gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch);
+
+/*
+ * The oldest batch that was pushed and not yet released, once it is completed.
+ * NULL where it is not and `wait` is false, where there is none, or where the
+ * client has failed.
+ */
+extern GpuScanClientBatch *gpuscan_client_completed(GpuScanClient *client, bool wait);
+extern int	gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
+extern GpuScanClientBlock gpuscan_client_block(const GpuScanClientBatch *batch, int i);
+
+/*
+ * After a failure: a batch, in the order they were pushed, that was not released,
+ * or that was filled and could not be pushed any more.  Its outcomes mean
+ * nothing.  NULL if there is none.
+ */
+extern GpuScanClientBatch *gpuscan_client_abandoned(GpuScanClient *client);
+
+/* Unpins the batch's pages and makes it free. */
+extern void gpuscan_client_release(GpuScanClient *client, GpuScanClientBatch *batch);
+
+/* Ends an aggregation's input, after every batch was released; waits for the result. */
+extern bool gpuscan_client_finish(GpuScanClient *client);
+
+/*
+ * The next chunk of group rows, valid until the next call; *nrows is 0 at the
+ * end.  False: the client failed.
+ */
+extern bool gpuscan_client_fetch(GpuScanClient *client, const char **rows, uint32 *nrows);
+
+/* Why the client failed, or NULL. */
+extern const char *gpuscan_client_failure(const GpuScanClient *client);
+
+/* The device's name, for EXPLAIN. */
+extern const char *gpuscan_client_device(const GpuScanClient *client);
+
+/*
+ * Ends the request, also in the middle, and waits until the device lets go of
+ * pages still pushed; unpins them.  *stats is zeroed where the service did not
+ * answer.
+ */
+extern void gpuscan_client_close(GpuScanClient *client, GpuScanRequestStats *stats);
+
+#endif /* GPUSCAN_CLIENT_H */

@@ -1,0 +1,631 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *	  The service's side of requests: from a slot and a channel to a device.
+ *
+ * Each slot has a Request here, in private memory, which stays in place: the
+ * device's callbacks get its address.  The main thread alone calls the device
+ * and changes a Request; device threads run the three callbacks, which store
+ * into atomics and call `wake`, and no more.
+ *
+ *	 serve(request), whenever its backend or its device has news:
+ *		begin it, if it is new: copy and check the Program, call begin
+ *		unless it has failed or its backend wants no more:
+ *			check and push the batches that the backend pushed
+ *			finish, once the backend says so
+ *			fetch into the result areas that are empty
+ *		else, or if its last row is fetched:
+ *			end it
+ *		if the device has ended it and its backend wants no more:
+ *			let go of the channel, then of the slot
+ *		wake the backend, if what it waits for has happened
+ *
+ * What a backend wrote is taken for what a buggy backend may have written.
+ * The Program and the layouts are copied before they are checked, and block
+ * descriptions turned into private ones, with addresses of this process.  The
+ * line pointer numbers and staged tuples of a pushed batch are checked in
+ * place: a backend does not change a batch before it is done, and the device
+ * checks what it reads of pages and tuples anyway.
+ *
+ * How it fails: fail() stores the code in the channel, and the next turn ends
+ * the request.  GPUSCAN_DEVICE_FAILED ends the whole service.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "service/mapping.h"
+#include "service/request.h"
+#include "service/shmem.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+typedef struct Request
+{
+	GpuScanSlot *slot;
+	pg_atomic_uint32 *news;		/* a device thread has something to say */
+	GpuScanMapping *mapping;	/* NULL: the slot is not being served */
+	GpuScanChannel *chan;
+	GpuScanFault fault;
+
+	/* Copies of what the channel's `request` holds, in one piece of memory */
+	GpuScanProgram *program;
+	const GpuScanLayout **layouts;
+	uint32		nlayouts;
+
+	GpuScanRequest *running;	/* the device's; NULL if it never began */
+	uint32		npushed;		/* batches passed on */
+	uint32		ndone_seen;		/* of ndone, by the main thread */
+	uint32		nresults;		/* result areas filled */
+	bool		finishing;
+	bool		exhausted;		/* the last row is in a result area */
+	bool		ending;
+	bool		closing_seen;
+
+	/* Set by device threads */
+	pg_atomic_uint32 ndone;
+	pg_atomic_uint32 in_flight[GPUSCAN_RING_BATCHES];
+	pg_atomic_uint32 finished;
+	pg_atomic_uint32 ended;
+
+	GpuScanBlock blocks[GPUSCAN_RING_BATCHES][GPUSCAN_BATCH_BLOCKS];
+} Request;
+
+static const GpuScanDeviceOps *device_ops;
+static GpuScanDevice *device;
+static uint32 device_threads;
+static uint32 service_generation;
+static void (*wake_main_thread) (void);
+
+static Request *requests;		/* one for each slot */
+static pg_atomic_uint32 *news;	/* the same, together in few cache lines */
+
+void
+gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *opened, uint32 threads,
+					  uint32 generation, void (*wake) (void))
+{
+	int			nslots = gpuscan_shared->nslots;
+
+	device_ops = ops;
+	device = opened;
+	device_threads = threads;
+	service_generation = generation;
+	wake_main_thread = wake;
+	requests = MemoryContextAllocZero(TopMemoryContext, mul_size(nslots, sizeof(Request)));
+	news = MemoryContextAllocZero(TopMemoryContext, mul_size(nslots, sizeof(pg_atomic_uint32)));
+	for (int i = 0; i < nslots; i++)
+	{
+		pg_atomic_init_u32(&news[i], 0);
+		requests[i].slot = &gpuscan_shared->slots[i];
+		requests[i].news = &news[i];
+	}
+}
+
+/* ---- device threads ---- */
+
+static void
+report(Request *request)
+{
+	pg_atomic_write_u32(request->news, 1);
+	wake_main_thread();
+}
+
+/* The first failure counts. */
+static void
+fail(Request *request, GpuScanCode code)
+{
+	uint32		expected = GPUSCAN_OK;
+
+	(void) pg_atomic_compare_exchange_u32(&request->chan->failure, &expected, code);
+}
+
+/* The main thread need not hear of a batch that nobody waits for. */
+static void
+batch_done(void *arg, void *tag, GpuScanCode code)
+{
+	Request    *request = arg;
+	GpuScanChannel *chan = request->chan;
+	uint32		index = (uint32) (uintptr_t) tag;
+
+	if (code != GPUSCAN_OK)
+		fail(request, code);
+	pg_atomic_fetch_add_u32(&request->ndone, 1);
+	pg_atomic_write_u32(&request->in_flight[index], 0);
+	pg_write_barrier();
+
+	/* The exchange is a full barrier: see channel.h. */
+	pg_atomic_exchange_u32(&chan->batches[index].done, 1);
+	if (code != GPUSCAN_OK || request->fault.kind != GPUSCAN_FAULT_NONE ||
+		pg_atomic_read_u32(&chan->waiting) == GPUSCAN_WAIT_BATCH + index)
+		report(request);
+}
+
+static void
+finish_done(void *arg, GpuScanCode code)
+{
+	Request    *request = arg;
+
+	if (code != GPUSCAN_OK)
+		fail(request, code);
+	pg_write_barrier();
+	pg_atomic_write_u32(&request->finished, 1);
+	report(request);
+}
+
+static void
+ended(void *arg, const GpuScanRequestStats *stats)
+{
+	Request    *request = arg;
+
+	request->chan->stats = *stats;
+	pg_write_barrier();
+
+	/* From here on the channel may be gone. */
+	pg_atomic_write_u32(&request->ended, 1);
+	report(request);
+}
+
+/* ---- the main thread ---- */
+
+/* The fault that the request carries for this point; may exit. */
+static bool
+device_error_injected(Request *request, GpuScanFaultPoint point)
+{
+	GpuScanFaultKind kind = gpuscan_fault_at(&request->fault, point);
+
+	if (kind == GPUSCAN_FAULT_SERVICE_EXIT)
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("gpuscan service exits at \"%s\" by gpuscan.inject_fault",
+						gpuscan_fault_point_name(point))));
+	return kind == GPUSCAN_FAULT_DEVICE_ERROR;
+}
+
+/* Takes a device's answer.  True if it is GPUSCAN_OK. */
+static bool
+succeeded(Request *request, GpuScanFaultPoint point, GpuScanCode code)
+{
+	if (device_error_injected(request, point))
+		code = GPUSCAN_OUT_OF_MEMORY;
+	if (code != GPUSCAN_OK)
+		fail(request, code);
+	return code == GPUSCAN_OK;
+}
+
+static void
+reject(Request *request, const char *why)
+{
+	ereport(LOG,
+			(errmsg("gpuscan service rejected a request of process %d", request->slot->pid),
+			 errdetail_internal("%s", why)));
+	fail(request, GPUSCAN_INVALID);
+}
+
+/* Copies the Program and the layouts, and checks the copies. */
+static bool
+copy_program(Request *request)
+{
+	GpuScanChannel *chan = request->chan;
+	uint32		size = chan->request_size;
+	uint32		nlayouts = chan->nlayouts;
+	uint32		offset;
+	const char *why = "its size is wrong";
+
+	if (size < sizeof(GpuScanProgram) || size > GPUSCAN_REQUEST_SIZE ||
+		nlayouts > GPUSCAN_REQUEST_SIZE / sizeof(GpuScanLayout))
+	{
+		reject(request, why);
+		return false;
+	}
+
+	request->program = MemoryContextAlloc(TopMemoryContext,
+										  MAXALIGN(size) + nlayouts * sizeof(GpuScanLayout *));
+	memcpy(request->program, chan->request, size);
+	request->layouts = (const GpuScanLayout **) ((char *) request->program + MAXALIGN(size));
+	request->nlayouts = nlayouts;
+
+	if (request->program->size > Min(size, GPUSCAN_MAX_PROGRAM_SIZE) ||
+		!gpuscan_program_check(request->program, request->program->size, &why))
+	{
+		reject(request, why);
+		return false;
+	}
+	offset = MAXALIGN(request->program->size);
+	for (uint32 i = 0; i < nlayouts; i++)
+	{
+		const GpuScanLayout *layout = (const GpuScanLayout *) ((char *) request->program + offset);
+
+		if (offset + sizeof(GpuScanLayout) > size || layout->size > size - offset ||
+			!gpuscan_layout_check(layout, layout->size, request->program, &why))
+		{
+			reject(request, why);
+			return false;
+		}
+		request->layouts[i] = layout;
+		offset += MAXALIGN(layout->size);
+	}
+	return true;
+}
+
+/* Frees a slot whose backend is gone and whose request never began. */
+static void
+discard(GpuScanSlot *slot)
+{
+	GpuScanMapping *mapping = gpuscan_mapping_take(slot->channel);
+
+	if (mapping)
+	{
+		pg_atomic_write_u32(&mapping->chan->idle, 1);
+		gpuscan_mapping_give(mapping);
+	}
+	gpuscan_slot_free_abandoned(slot);
+}
+
+/* Takes a slot that is OPEN.  False if its channel is gone, and so its backend. */
+static bool
+begin(Request *request)
+{
+	GpuScanChannel *chan;
+
+	request->mapping = gpuscan_mapping_take(request->slot->channel);
+	if (request->mapping == NULL)
+		return false;
+	request->chan = chan = request->mapping->chan;
+	memset(&chan->stats, 0, sizeof(chan->stats));
+	request->fault = chan->fault;
+	request->program = NULL;
+	request->running = NULL;
+	request->npushed = 0;
+	request->ndone_seen = 0;
+	request->nresults = 0;
+	request->finishing = false;
+	request->exhausted = false;
+	request->ending = false;
+	request->closing_seen = false;
+	pg_atomic_write_u32(&request->ndone, 0);
+	pg_atomic_write_u32(&request->finished, 0);
+	pg_atomic_write_u32(&request->ended, 0);
+	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+		pg_atomic_write_u32(&request->in_flight[i], 0);
+
+	if (copy_program(request))
+	{
+		GpuScanRequestOptions options = {
+			.program = request->program,
+			.layouts = request->layouts,
+			.nlayouts = request->nlayouts,
+			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
+			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
+			.arg = request,
+			.batch_done = batch_done,
+			.finish_done = finish_done,
+			.ended = ended,
+		};
+
+		(void) succeeded(request, GPUSCAN_AT_BEGIN,
+						 device_ops->begin(device, &options, &request->running));
+		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
+	}
+	return true;
+}
+
+/* Makes the device's block of the backend's.  False if it is not well formed. */
+static bool
+take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
+{
+	GpuScanChannelBlock from = batch->blocks[i];
+	Size		item_size = from.staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
+
+	if (from.layout >= request->nlayouts ||
+		from.ntuples == 0 || from.ntuples > GPUSCAN_BLOCK_TUPLES ||
+		from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
+		from.items % MAXIMUM_ALIGNOF != 0 ||
+		from.items > GPUSCAN_BATCH_ITEMS - from.ntuples * item_size)
+		return false;
+
+	*block = (GpuScanBlock) {
+		.ntuples = from.ntuples,
+		.layout = from.layout,
+		.outcome = batch->outcome + from.outcome,
+	};
+
+	if (from.staged)
+	{
+		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
+
+		for (uint32 t = 0; t < from.ntuples; t++)
+		{
+			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 ||
+				staged[t].offset > GPUSCAN_BATCH_STAGING ||
+				staged[t].len < SizeofHeapTupleHeader ||
+				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
+				return false;
+		}
+		block->staged = staged;
+		block->base = batch->staging;
+		block->size = GPUSCAN_BATCH_STAGING;
+	}
+	else
+	{
+		const OffsetNumber *offsets = (OffsetNumber *) (batch->items + from.items);
+
+		for (uint32 t = 0; t < from.ntuples; t++)
+		{
+			if (offsets[t] < FirstOffsetNumber || offsets[t] > MaxHeapTuplesPerPage)
+				return false;
+		}
+		block->offsets = offsets;
+		block->size = BLCKSZ;
+		if (from.buffer == InvalidBuffer)
+		{
+			if (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
+				return false;
+			block->base = batch->staging + from.page;
+		}
+		else
+		{
+			/* Shared buffers lie at one address in every process. */
+			if (from.buffer < 1 || from.buffer > NBuffers)
+				return false;
+			block->base = BufferGetBlock(from.buffer);
+		}
+	}
+	return true;
+}
+
+/* Passes on the next batch of the queue.  False if the request has failed. */
+static bool
+push(Request *request)
+{
+	GpuScanChannel *chan = request->chan;
+	uint32		index = chan->queue[request->npushed % GPUSCAN_RING_BATCHES];
+	GpuScanBatch to = {0};
+	GpuScanChannelBatch *from;
+
+	if (index >= GPUSCAN_RING_BATCHES || request->finishing ||
+		pg_atomic_read_u32(&request->in_flight[index]) != 0)
+	{
+		reject(request, "a batch was pushed out of turn");
+		return false;
+	}
+	from = &chan->batches[index];
+	to.nblocks = from->nblocks;
+	to.blocks = request->blocks[index];
+	to.tag = (void *) (uintptr_t) index;
+	if (to.nblocks == 0 || to.nblocks > GPUSCAN_BATCH_BLOCKS)
+	{
+		reject(request, "the number of a batch's blocks is wrong");
+		return false;
+	}
+	for (uint32 i = 0; i < to.nblocks; i++)
+	{
+		if (!take_block(request, from, i, &request->blocks[index][i]))
+		{
+			reject(request, "a block is not well formed");
+			return false;
+		}
+	}
+
+	request->npushed++;
+	pg_atomic_write_u32(&request->in_flight[index], 1);
+	return succeeded(request, GPUSCAN_AT_PUSH, device_ops->push(request->running, &to));
+}
+
+/* Ends the input.  False if the request has failed. */
+static bool
+finish(Request *request)
+{
+	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+	{
+		if (pg_atomic_read_u32(&request->in_flight[i]) != 0)
+		{
+			reject(request, "it was finished before its last batch was done");
+			return false;
+		}
+	}
+	if (!request->program->aggregate)
+	{
+		reject(request, "a scan was finished");
+		return false;
+	}
+	request->finishing = true;
+	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_FINISHING);
+	return succeeded(request, GPUSCAN_AT_FINISH, device_ops->finish(request->running));
+}
+
+/* Fills the result areas that are empty. */
+static void
+fetch(Request *request)
+{
+	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_RETURNING);
+	while (!request->exhausted)
+	{
+		GpuScanChannelResult *result =
+			&request->chan->results[request->nresults % GPUSCAN_RESULTS];
+		uint32		nrows = 0;
+
+		if (pg_atomic_read_u32(&result->full) != 0)
+			return;
+		if (!succeeded(request, GPUSCAN_AT_FETCH,
+					   device_ops->fetch(request->running, result->rows, GPUSCAN_RESULT_SIZE,
+										 &nrows)))
+			return;
+		result->nrows = nrows;
+		request->exhausted = nrows == 0;
+		request->nresults++;
+		pg_write_barrier();
+		pg_atomic_write_u32(&result->full, 1);
+	}
+}
+
+/* Does what the backend asked for and the device is ready for. */
+static void
+advance(Request *request)
+{
+	GpuScanChannel *chan = request->chan;
+
+	/* The order matters: a backend pushes before it finishes. */
+	bool		finish_wanted = pg_atomic_read_u32(&chan->finish) != 0;
+	uint32		npushed;
+
+	pg_read_barrier();
+	npushed = pg_atomic_read_u32(&chan->npushed);
+	pg_read_barrier();
+	if (npushed - request->npushed > GPUSCAN_RING_BATCHES)
+	{
+		reject(request, "too many batches were pushed");
+		return;
+	}
+	while (request->npushed != npushed)
+	{
+		if (!push(request))
+			return;
+	}
+	if (finish_wanted && !request->finishing && !finish(request))
+		return;
+	if (pg_atomic_read_u32(&request->finished) != 0 &&
+		pg_atomic_read_u32(&chan->failure) == GPUSCAN_OK)
+	{
+		pg_read_barrier();
+		fetch(request);
+	}
+}
+
+/* Tells the device to end the request. */
+static void
+end(Request *request)
+{
+	request->ending = true;
+	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_ENDING);
+	if (request->running)
+		device_ops->end(request->running);
+	else
+		pg_atomic_write_u32(&request->ended, 1);
+}
+
+/* The device and the backend are through with it. */
+static void
+let_go(Request *request)
+{
+	GpuScanSlot *slot = request->slot;
+	GpuScanChannel *chan = request->chan;
+	uint32		expected = GPUSCAN_SLOT_OPEN;
+	bool		owned;
+
+	if (request->program)
+		pfree(request->program);
+
+	/*
+	 * First the slot becomes the backend's, then `idle` says that it may free
+	 * it; see the states in shmem.c.  It may be another's when we wake: that
+	 * costs it a look around.
+	 */
+	owned = pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED);
+	pg_write_barrier();
+	pg_atomic_exchange_u32(&chan->idle, 1);
+	if (!owned)
+		gpuscan_slot_free(slot);
+	else if (pg_atomic_read_u32(&chan->waiting) == GPUSCAN_WAIT_IDLE)
+		gpuscan_slot_wake(slot);
+	gpuscan_mapping_give(request->mapping);
+	request->mapping = NULL;
+}
+
+/* The device serves nobody any more: end the service; its sessions run replaced plans. */
+static void
+give_up_device(void)
+{
+	for (int i = 0; i < gpuscan_shared->nslots; i++)
+	{
+		if (requests[i].mapping)
+			fail(&requests[i], GPUSCAN_DEVICE_FAILED);
+	}
+	ereport(FATAL,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("gpuscan device \"%s\" failed", device_ops->name)));
+}
+
+static void
+serve(Request *request)
+{
+	GpuScanSlot *slot = request->slot;
+	uint32		state = pg_atomic_read_u32(&slot->state);
+	GpuScanChannel *chan;
+	bool		unwanted;
+	uint32		failure;
+	uint32		waiting;
+
+	if (request->mapping == NULL)
+	{
+		if (state != GPUSCAN_SLOT_OPEN && state != GPUSCAN_SLOT_ABANDONED)
+			return;
+		pg_read_barrier();
+		if (slot->generation != service_generation)
+			return;
+		if (state == GPUSCAN_SLOT_ABANDONED || !begin(request))
+		{
+			discard(slot);
+			return;
+		}
+	}
+	chan = request->chan;
+	unwanted = state == GPUSCAN_SLOT_ABANDONED || pg_atomic_read_u32(&chan->closing) != 0;
+
+	for (; request->ndone_seen != pg_atomic_read_u32(&request->ndone); request->ndone_seen++)
+		(void) device_error_injected(request, GPUSCAN_AT_BATCH_DONE);
+	if (unwanted && !request->closing_seen)
+	{
+		request->closing_seen = true;
+		(void) device_error_injected(request, GPUSCAN_AT_CLOSE);
+	}
+
+	if (!unwanted && !request->ending && pg_atomic_read_u32(&chan->failure) == GPUSCAN_OK)
+		advance(request);
+	failure = pg_atomic_read_u32(&chan->failure);
+	if (failure == GPUSCAN_DEVICE_FAILED)
+		give_up_device();
+	if (!request->ending && (unwanted || failure != GPUSCAN_OK || request->exhausted))
+		end(request);
+	if (unwanted && pg_atomic_read_u32(&request->ended) != 0)
+	{
+		pg_read_barrier();
+		let_go(request);
+		return;
+	}
+
+	pg_memory_barrier();
+	waiting = pg_atomic_read_u32(&chan->waiting);
+	if (waiting > GPUSCAN_WAIT_NOTHING && waiting < GPUSCAN_WAIT_IDLE &&
+		gpuscan_channel_answered(chan, waiting))
+		gpuscan_slot_wake(slot);
+}
+
+bool
+gpuscan_request_is_pending(void)
+{
+	for (int i = 0; i < gpuscan_shared->nslots; i++)
+	{
+		if (pg_atomic_read_u32(&news[i]) != 0 ||
+			pg_atomic_read_u32(&gpuscan_shared->doorbells[i]) != 0)
+			return true;
+	}
+	return false;
+}
+
+void
+gpuscan_request_serve_all(void)
+{
+	for (int i = 0; i < gpuscan_shared->nslots; i++)
+	{
+		pg_atomic_uint32 *doorbell = &gpuscan_shared->doorbells[i];
+		bool		pending = false;
+
+		/* The exchange is a full barrier: what is read now is not older than the bell. */
+		if (pg_atomic_read_u32(doorbell) != 0)
+			pending |= pg_atomic_exchange_u32(doorbell, 0) != 0;
+		if (pg_atomic_read_u32(&news[i]) != 0)
+			pending |= pg_atomic_exchange_u32(&news[i], 0) != 0;
+		if (pending)
+			serve(&requests[i]);
+	}
+}

@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.c
+ *	  The service's part of the main shared memory.
+ *
+ * There is no lock here: each field has one writer at a time, which the slot's
+ * state says, and the state changes by compare-and-swap.
+ *
+ *	 FREE -> OWNED			a backend claims the slot
+ *	 OWNED -> OPEN			the backend has filled it; the service serves it
+ *	 OPEN -> OWNED			the service has let go of everything of the request
+ *	 OWNED -> FREE			the backend has read the last of it
+ *	 OPEN -> ABANDONED		the backend was cancelled and does not wait
+ *	 ABANDONED -> FREE		the service has let go of everything of the request
+ *
+ * A service that exits first closes its device, then clears `running`, then
+ * frees abandoned slots, then wakes every backend.  A backend whose slot is
+ * OPEN for a generation that does not run has the slot, its channel and its
+ * pages for itself.  A backend that abandons a slot looks at `running`
+ * afterwards, so that one of the two frees it.  If the service is killed, the
+ * postmaster makes shared memory anew.
+ *
+ * The sum of memory granted is bounded when a slot is claimed, so that a
+ * request that is refused costs no round trip.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "service/service.h"
+#include "service/shmem.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+/* A request is not worth starting with less, unless its session asks for less. */
+#define MIN_GRANT_MB 64
+
+GpuScanShared *gpuscan_shared = NULL;
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static const char *const phase_names[] = {
+	[GPUSCAN_PHASE_QUEUED] = "queued",
+	[GPUSCAN_PHASE_SCANNING] = "scanning",
+	[GPUSCAN_PHASE_FINISHING] = "finishing",
+	[GPUSCAN_PHASE_RETURNING] = "returning rows",
+	[GPUSCAN_PHASE_ENDING] = "ending",
+};
+
+static Size
+doorbells_offset(void)
+{
+	return CACHELINEALIGN(add_size(offsetof(GpuScanShared, slots),
+								   mul_size(gpuscan_max_requests, sizeof(GpuScanSlot))));
+}
+
+static Size
+shared_size(void)
+{
+	return add_size(doorbells_offset(), mul_size(gpuscan_max_requests, sizeof(pg_atomic_uint32)));
+}
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(shared_size());
+}
+
+static void
+shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	gpuscan_shared = ShmemInitStruct("gpuscan service", shared_size(), &found);
+	if (!found)
+	{
+		memset(gpuscan_shared, 0, shared_size());
+		pg_atomic_init_u32(&gpuscan_shared->starts, 0);
+		pg_atomic_init_u32(&gpuscan_shared->running, 0);
+		pg_atomic_init_u32(&gpuscan_shared->granted_mb, 0);
+		pg_atomic_init_u32(&gpuscan_shared->discards, 0);
+		gpuscan_shared->nslots = gpuscan_max_requests;
+		gpuscan_shared->doorbells =
+			(pg_atomic_uint32 *) ((char *) gpuscan_shared + doorbells_offset());
+		for (int i = 0; i < gpuscan_shared->nslots; i++)
+		{
+			pg_atomic_init_u32(&gpuscan_shared->doorbells[i], 0);
+			pg_atomic_init_u32(&gpuscan_shared->slots[i].state, GPUSCAN_SLOT_FREE);
+			pg_atomic_init_u32(&gpuscan_shared->slots[i].phase, GPUSCAN_PHASE_QUEUED);
+			pg_atomic_init_u64(&gpuscan_shared->slots[i].tuples, 0);
+		}
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+gpuscan_shmem_register(void)
+{
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
+}
+
+/* What the limits leave for one more request, in MB; 0 if too little. */
+static uint32
+grant_memory(void)
+{
+	uint32		limit = gpuscan_cpu_memory_limit;
+	uint32		wanted = gpuscan_query_memory_limit;
+	uint32		granted = pg_atomic_read_u32(&gpuscan_shared->granted_mb);
+	uint32		grant;
+
+	do
+	{
+		grant = Min(wanted, limit > granted ? limit - granted : 0);
+		if (grant < Min(wanted, MIN_GRANT_MB))
+			return 0;
+	} while (!pg_atomic_compare_exchange_u32(&gpuscan_shared->granted_mb, &granted,
+											 granted + grant));
+	return grant;
+}
+
+GpuScanSlot *
+gpuscan_slot_claim(const char **reason)
+{
+	uint32		memory_mb = grant_memory();
+
+	if (memory_mb == 0)
+	{
+		*reason = "running requests hold all of gpuscan.cpu_memory_limit";
+		return NULL;
+	}
+
+	for (int i = 0; i < gpuscan_shared->nslots; i++)
+	{
+		GpuScanSlot *slot = &gpuscan_shared->slots[i];
+		uint32		expected = GPUSCAN_SLOT_FREE;
+
+		if (pg_atomic_read_u32(&slot->state) == GPUSCAN_SLOT_FREE &&
+			pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
+		{
+			slot->memory_mb = memory_mb;
+			slot->pid = MyProcPid;
+			slot->procno = MyProc->pgprocno;
+			slot->opened = GetCurrentTimestamp();
+			pg_atomic_write_u64(&slot->tuples, 0);
+			pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_QUEUED);
+			return slot;
+		}
+	}
+
+	pg_atomic_fetch_sub_u32(&gpuscan_shared->granted_mb, memory_mb);
+	*reason = "all gpuscan.max_requests request slots are in use";
+	return NULL;
+}
+
+void
+gpuscan_slot_free(GpuScanSlot *slot)
+{
+	pg_atomic_fetch_sub_u32(&gpuscan_shared->granted_mb, slot->memory_mb);
+	pg_write_barrier();
+	pg_atomic_write_u32(&slot->state, GPUSCAN_SLOT_FREE);
+}
+
+void
+gpuscan_slot_free_abandoned(GpuScanSlot *slot)
+{
+	uint32		expected = GPUSCAN_SLOT_ABANDONED;
+
+	if (pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
+		gpuscan_slot_free(slot);
+}
+
+void
+gpuscan_slot_ring(GpuScanSlot *slot)
+{
+	pg_atomic_uint32 *doorbell = &gpuscan_shared->doorbells[slot - gpuscan_shared->slots];
+
+	/* A bell that still rings has a wake-up under way. */
+	if (pg_atomic_exchange_u32(doorbell, 1) == 0)
+		SetLatch(gpuscan_shared->latch);
+}
+
+void
+gpuscan_slot_wake(const GpuScanSlot *slot)
+{
+	SetLatch(&ProcGlobal->allProcs[slot->procno].procLatch);
+}
+
+int
+gpuscan_service_activity(GpuScanActivity *out, int max)
+{
+	int			n = 0;
+
+	if (gpuscan_shared == NULL)
+		return 0;
+
+	for (int i = 0; i < gpuscan_shared->nslots && n < max; i++)
+	{
+		GpuScanSlot *slot = &gpuscan_shared->slots[i];
+		uint32		state = pg_atomic_read_u32(&slot->state);
+
+		if (state == GPUSCAN_SLOT_FREE)
+			continue;
+		out[n].pid = slot->pid;
+		out[n].state = state == GPUSCAN_SLOT_ABANDONED ? "cancelled" :
+			phase_names[pg_atomic_read_u32(&slot->phase)];
+		out[n].tuples = pg_atomic_read_u64(&slot->tuples);
+		out[n].device = gpuscan_shared->device;
+		out[n].memory_mb = slot->memory_mb;
+		out[n].opened = slot->opened;
+		n++;
+	}
+	return n;
+}
+
+int
+gpuscan_service_pid(uint32 *starts)
+{
+	*starts = gpuscan_shared ? pg_atomic_read_u32(&gpuscan_shared->starts) : 0;
+	if (gpuscan_shared == NULL || pg_atomic_read_u32(&gpuscan_shared->running) == 0)
+		return 0;
+	return gpuscan_shared->pid;
+}

@@ -1,0 +1,92 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.h
+ *	  What the service and its clients share in the main shared memory: who
+ *	  the service is, and one slot for each request.  See shmem.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_SHMEM_H
+#define GPUSCAN_SHMEM_H
+
+#include "gpuscan.h"
+
+#include "datatype/timestamp.h"
+#include "port/atomics.h"
+#include "storage/dsm.h"
+#include "storage/latch.h"
+
+typedef enum GpuScanSlotState
+{
+	GPUSCAN_SLOT_FREE,
+	GPUSCAN_SLOT_OWNED,			/* a backend's: being filled, or acknowledged as ended */
+	GPUSCAN_SLOT_OPEN,			/* a request that the service serves */
+	GPUSCAN_SLOT_ABANDONED		/* the same, whose backend has gone away */
+} GpuScanSlotState;
+
+/* How far a request has come, for the view. */
+typedef enum GpuScanPhase
+{
+	GPUSCAN_PHASE_QUEUED,
+	GPUSCAN_PHASE_SCANNING,
+	GPUSCAN_PHASE_FINISHING,
+	GPUSCAN_PHASE_RETURNING,
+	GPUSCAN_PHASE_ENDING
+} GpuScanPhase;
+
+typedef struct GpuScanSlot
+{
+	pg_atomic_uint32 state;		/* GpuScanSlotState */
+	pg_atomic_uint32 phase;		/* GpuScanPhase; set by the service */
+	pg_atomic_uint64 tuples;	/* pushed so far; set by the backend */
+
+	/* Set by the backend while the slot is OWNED. */
+	uint32		generation;		/* of the service that it is meant for */
+	uint32		memory_mb;		/* granted to the request */
+	int			pid;
+	int			procno;			/* whose latch to set */
+	dsm_handle	channel;
+	TimestampTz opened;
+} GpuScanSlot;
+
+typedef struct GpuScanShared
+{
+	pg_atomic_uint32 starts;	/* of the service so far; its generations */
+	pg_atomic_uint32 running;	/* the generation that serves, or 0 */
+	pg_atomic_uint32 granted_mb;	/* sum of the slots' memory_mb */
+	pg_atomic_uint32 discards;	/* channels whose backend let go of them */
+
+	/* Set by the service before `running`. */
+	int			pid;
+	Latch	   *latch;
+	char		device[NAMEDATALEN];
+
+	int			nslots;
+	pg_atomic_uint32 *doorbells;	/* one a slot: the backend has news */
+	GpuScanSlot slots[FLEXIBLE_ARRAY_MEMBER];
+} GpuScanShared;
+
+/* NULL in a server that did not preload the library. */
+extern GpuScanShared *gpuscan_shared;
+
+extern void gpuscan_shmem_register(void);
+
+/*
+ * A free slot, OWNED by this backend, with memory granted; NULL with *reason,
+ * a static string, where there is none.
+ */
+extern GpuScanSlot *gpuscan_slot_claim(const char **reason);
+
+/* Makes a slot free that the caller alone holds, and gives its memory back. */
+extern void gpuscan_slot_free(GpuScanSlot *slot);
+
+/* Frees the slot if it is ABANDONED; only where no service serves it. */
+extern void gpuscan_slot_free_abandoned(GpuScanSlot *slot);
+
+/* Tells the service that there is news in the slot. */
+extern void gpuscan_slot_ring(GpuScanSlot *slot);
+
+/* Sets the latch of the slot's backend. */
+extern void gpuscan_slot_wake(const GpuScanSlot *slot);
+
+#endif							/* GPUSCAN_SHMEM_H */

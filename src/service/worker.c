@@ -1,0 +1,197 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *	  The gpuscan service: a background worker that owns the device.
+ *
+ *	 open the device, publish a new generation, then for ever:
+ *		serve the requests that have news		(request.c)
+ *		unmap channels that were discarded		(mapping.c)
+ *		sleep until a backend sets the latch or a device thread writes the eventfd
+ *
+ * It has no database connection, so it runs from the postmaster's start on, on
+ * a hot standby too.  The main thread alone calls PostgreSQL.  Device threads
+ * have every signal blocked; what they have to say goes through atomics, and
+ * `asleep` says whether the eventfd has to be written as well.
+ *
+ * How it ends: always by proc_exit with a status other than 0, so that the
+ * postmaster starts it again and lets everybody else live.  Before shared
+ * memory is detached the device is closed, its threads with it; only then do
+ * backends hear that this generation is gone, so that they may unpin pages and
+ * use channels again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "service/mapping.h"
+#include "service/request.h"
+#include "service/service.h"
+#include "service/shmem.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+static const GpuScanDeviceOps *const ops = &gpuscan_cpu_device;
+
+static GpuScanDevice *device = NULL;
+static int	event_fd = -1;
+static pg_atomic_uint32 asleep; /* 1 while the main thread may be in its sleep */
+
+void
+gpuscan_service_register(void)
+{
+	BackgroundWorker worker = {
+		.bgw_name = "gpuscan service",
+		.bgw_type = "gpuscan service",
+		.bgw_flags = BGWORKER_SHMEM_ACCESS,
+		.bgw_start_time = BgWorkerStart_PostmasterStart,
+		.bgw_restart_time = 1,
+		.bgw_library_name = "gpuscan",
+		.bgw_function_name = "gpuscan_service_main",
+	};
+
+	gpuscan_shmem_register();
+	RegisterBackgroundWorker(&worker);
+}
+
+/* For device threads: has the main thread look for news. */
+static void
+wake_main_thread(void)
+{
+	if (pg_atomic_exchange_u32(&asleep, 0) != 0)
+	{
+		uint64		one = 1;
+		ssize_t		written = write(event_fd, &one, sizeof(one));
+
+		/* A full counter wakes as well; there is no other failure. */
+		(void) written;
+	}
+}
+
+/* Takes down what the service has put up, before shared memory is detached. */
+static void
+on_exit_service(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+
+	if (device)
+	{
+		ops->close(device);
+		device = NULL;
+	}
+
+	pg_atomic_write_u32(&gpuscan_shared->running, 0);
+	pg_memory_barrier();
+	for (int i = 0; i < gpuscan_shared->nslots; i++)
+	{
+		GpuScanSlot *slot = &gpuscan_shared->slots[i];
+
+		gpuscan_slot_free_abandoned(slot);
+		if (pg_atomic_read_u32(&slot->state) == GPUSCAN_SLOT_OPEN)
+			gpuscan_slot_wake(slot);
+	}
+}
+
+/* Opens the device and tells the backends. */
+static void
+start_service(void)
+{
+	uint32		threads = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	const char *error = NULL;
+	uint32		generation;
+
+	event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (event_fd < 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not create an eventfd: %m")));
+
+	before_shmem_exit(on_exit_service, (Datum) 0);
+	device = ops->open(threads, &error);
+	if (device == NULL)
+		ereport(FATAL,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("could not open gpuscan device \"%s\"", ops->name),
+				 errdetail_internal("%s", error ? error : "no reason given")));
+
+	generation = pg_atomic_add_fetch_u32(&gpuscan_shared->starts, 1);
+	gpuscan_shared->pid = MyProcPid;
+	gpuscan_shared->latch = MyLatch;
+	strlcpy(gpuscan_shared->device, ops->name, sizeof(gpuscan_shared->device));
+	gpuscan_mapping_setup();
+	gpuscan_request_setup(ops, device, threads, generation, wake_main_thread);
+	pg_write_barrier();
+	pg_atomic_write_u32(&gpuscan_shared->running, generation);
+	ereport(DEBUG1,
+			(errmsg_internal("gpuscan service started for the %uth time", generation)));
+}
+
+static void
+handle_interrupts(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ShutdownRequestPending)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("gpuscan service shutting down")));
+		proc_exit(1);
+	}
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+void
+gpuscan_service_main(Datum arg)
+{
+	WaitEventSet *events;
+
+	(void) arg;
+	pg_atomic_init_u32(&asleep, 0);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	start_service();
+
+	events = CreateWaitEventSet(TopMemoryContext, 3);
+	AddWaitEventToSet(events, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(events, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	AddWaitEventToSet(events, WL_SOCKET_READABLE, event_fd, NULL, NULL);
+
+	for (;;)
+	{
+		WaitEvent	event;
+		uint64		count;
+
+		ResetLatch(MyLatch);
+		handle_interrupts();
+		gpuscan_request_serve_all();
+		gpuscan_mapping_sweep();
+
+		/* The exchange is a full barrier: who comes later sees it, and wakes us. */
+		pg_atomic_exchange_u32(&asleep, 1);
+		if (!gpuscan_request_is_pending())
+		{
+			(void) WaitEventSetWait(events, -1, &event, 1, PG_WAIT_EXTENSION);
+			if (event.events & WL_SOCKET_READABLE)
+			{
+				ssize_t		got = read(event_fd, &count, sizeof(count));
+
+				(void) got;
+			}
+		}
+		pg_atomic_write_u32(&asleep, 0);
+	}
+}

@@ -1,0 +1,259 @@
+#!/usr/bin/python3
+"""The differential fuzzer: PostgreSQL's answers against those with gpuscan.
+
+Each case is a random table and some random queries over it, derived from the
+seed and the case's number alone.  A query runs with gpuscan.enabled off, then
+on with gpuscan.force; the results have to be the same multiset of rows, or an
+error with the same SQLSTATE.  Float sums may differ by rounding (compare.py).
+
+A difference, a lost connection, an internal error, a request that the service
+still holds after a query, or too few plans of ours end the run with status 1
+and leave a .sql file that shows the case.
+
+    fuzz.py --dsn 'host=/tmp dbname=postgres' --seed 1 --seconds 60
+    fuzz.py --dsn ... --seed 1 --one 17        one case again
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+
+import psycopg2
+import psycopg2.extensions
+
+from compare import difference
+from queries import Queries
+from tables import Table
+
+MODES = {'off': ['SET gpuscan.enabled = off'],
+         'on': ['SET gpuscan.enabled = on', 'SET gpuscan.force = on']}
+CASE_SETTINGS = (('enable_hashagg', ('on', 'on', 'off')), ('work_mem', ("'4MB'", "'4MB'", "'64kB'")),
+                 ('timezone', ("'UTC'", "'Europe/Berlin'", "'America/New_York'", "'Asia/Kolkata'")),
+                 ('extra_float_digits', ('1', '1', '0')))
+# Of several errors in one query the plan decides which is raised first.
+SAME_CLASS = ('22',)
+
+
+class Failure(Exception):
+    pass
+
+
+class Counts:
+    def __init__(self):
+        self.cases = self.queries = self.ours = self.agg = self.scan = 0
+        self.errors = Counter()      # by SQLSTATE
+        self.analyzed = self.replaced = 0
+
+    def __str__(self):
+        return ('%d cases, %d queries: %d ours (%d with GpuAgg, %d with GpuScan), %s; '
+                'replaced plan ran in %d of %d looked at'
+                % (self.cases, self.queries, self.ours, self.agg, self.scan,
+                   ', '.join('%d with error %s' % (n, code) for code, n in self.errors.most_common()) or 'no errors',
+                   self.replaced, self.analyzed))
+
+
+def providers(node, found):
+    """Collects what a JSON plan says of our nodes."""
+    if isinstance(node, dict):
+        if 'Custom Plan Provider' in node:
+            found.add(node['Custom Plan Provider'])
+        if 'Replaced Plan' in node:
+            found.add('replaced')
+        for child in node.values():
+            providers(child, found)
+    elif isinstance(node, list):
+        for child in node:
+            providers(child, found)
+    return found
+
+
+class Session:
+    """One connection; results as the server's text."""
+
+    def __init__(self, dsn):
+        self.connection = psycopg2.connect(dsn)
+        self.connection.autocommit = True
+        self.cursor = self.connection.cursor()
+        self.cursor.execute('SELECT oid FROM pg_type')
+        oids = tuple(row[0] for row in self.cursor.fetchall())
+        raw = psycopg2.extensions.new_type(oids, 'RAW', lambda text, _: text)
+        psycopg2.extensions.register_type(raw, self.connection)
+
+    def run(self, sql):
+        """The rows, or the SQLSTATE of an error."""
+        try:
+            self.cursor.execute(sql)
+            return self.cursor.fetchall() if self.cursor.description else []
+        except psycopg2.Error as error:
+            if self.connection.closed or error.pgcode is None or error.pgcode.startswith('57P'):
+                raise Failure('connection lost: %s' % error)
+            return error.pgcode
+
+    def must(self, sql):
+        result = self.run(sql)
+        if isinstance(result, str):
+            raise Failure('the fuzzer\'s own statement failed with %s: %s' % (result, sql))
+        return result
+
+
+class Fuzzer:
+    def __init__(self, options):
+        self.options = options
+        self.counts = Counts()
+        os.makedirs(options.out, exist_ok=True)
+
+    # One query -----------------------------------------------------------------
+
+    def execute(self, session, query, mode):
+        for setting in MODES[mode]:
+            session.must(setting)
+        results = [session.run(statement.sql) for statement in query.statements]
+        for statement in query.cleanup:
+            session.run(statement)
+        return results
+
+    def look(self, session, query, analyze):
+        """Which of our nodes the plan has, planned as in mode `on`."""
+        for setting in MODES['on']:
+            session.must(setting)
+        for statement in query.statements[:query.before]:
+            session.run(statement.sql)
+        options = 'ANALYZE, TIMING OFF, SUMMARY OFF, ' if analyze else ''
+        plan = session.run('EXPLAIN (%sFORMAT JSON) %s' % (options, query.explain))
+        for statement in query.cleanup:
+            session.run(statement)
+        return set() if isinstance(plan, str) else providers(json.loads(plan[0][0]), set())
+
+    def compare(self, query, off, on, rows):
+        for statement, a, b in zip(query.statements, off, on):
+            if isinstance(b, str) and b.startswith('XX'):
+                return 'internal error %s in: %s' % (b, statement.sql)
+            if isinstance(a, str) or isinstance(b, str):
+                if a != b and not (isinstance(a, str) and isinstance(b, str) and a[:2] == b[:2] and a[:2] in SAME_CLASS):
+                    return '%s, then %s in: %s' % (
+                        *('SQLSTATE ' + r if isinstance(r, str) else '%d rows' % len(r) for r in (a, b)), statement.sql)
+                continue
+            what = difference(a, b, statement.outputs, rows)
+            if what:
+                return '%s in: %s' % (what, statement.sql)
+        return None
+
+    def check(self, session, query, table, sample):
+        counts = self.counts
+        counts.queries += 1
+        off = self.execute(session, query, 'off')
+        on = self.execute(session, query, 'on')
+        what = self.compare(query, off, on, table.rows)
+        if what:
+            raise Failure('difference: ' + what)
+        counts.errors.update([result for result in off if isinstance(result, str)][:1])
+        found = self.look(session, query, False)
+        if found & {'GpuAgg', 'GpuScan'}:
+            counts.ours += 1
+            counts.agg += 'GpuAgg' in found
+            counts.scan += 'GpuScan' in found
+            if sample:
+                again = self.execute(session, query, 'on')
+                if [r if isinstance(r, str) else sorted(map(repr, r)) for r in on] != \
+                        [r if isinstance(r, str) else sorted(map(repr, r)) for r in again]:
+                    raise Failure('difference: two runs of one query with gpuscan')
+                if not any(isinstance(result, str) for result in off):
+                    counts.analyzed += 1
+                    counts.replaced += 'replaced' in self.look(session, query, True)
+
+    # One case ------------------------------------------------------------------
+
+    def case(self, number):
+        rng = random.Random('%s/%d' % (self.options.seed, number))
+        settings = ['SET %s = %s' % (name, rng.choice(values)) for name, values in CASE_SETTINGS]
+        table = Table(rng)
+        queries = Queries(rng, table)
+        session = Session(self.options.dsn)
+        query = None
+        fixed = ['SET client_min_messages = warning', 'SET max_parallel_workers_per_gather = 0',
+                 'SET synchronize_seqscans = off', "SET statement_timeout = '120s'",
+                 'DROP SCHEMA IF EXISTS fuzz CASCADE', 'CREATE SCHEMA fuzz', 'SET search_path = fuzz, public']
+        setup = fixed + settings + table.setup
+        try:
+            for statement in setup:
+                session.must(statement)
+            for i in range(self.options.queries):
+                query = queries.make()
+                self.check(session, query, table, i % 8 == 0)
+            query = None
+            self.check_released(session)
+        except Failure as failure:
+            self.report(number, setup, query, failure)
+            raise
+        finally:
+            if not session.connection.closed:
+                session.run('DROP SCHEMA IF EXISTS fuzz CASCADE')
+                session.connection.close()
+        self.counts.cases += 1
+
+    def check_released(self, session):
+        if session.must("SELECT to_regclass('gpuscan_activity') IS NOT NULL") == [('t',)]:
+            left = session.must('SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid()')[0][0]
+            if left != '0':
+                raise Failure('%s requests left in the service after the last query' % left)
+
+    def report(self, number, setup, query, failure):
+        path = os.path.join(self.options.out, 'seed-%s-case-%d.sql' % (self.options.seed, number))
+        with open(path, 'w') as out:
+            out.write('-- fuzz.py --seed %s --one %d\n-- %s\n' % (self.options.seed, number, str(failure).replace('\n', ' ')))
+            out.writelines(statement + ';\n' for statement in setup)
+            for mode in MODES if query else ():
+                out.writelines(statement + ';\n' for statement in MODES[mode])
+                if mode == 'on' and query.explain:
+                    out.writelines(s.sql + ';\n' for s in query.statements[:query.before])
+                    out.write('EXPLAIN (VERBOSE, COSTS OFF) %s;\n' % query.explain)
+                    out.writelines(s + ';\n' for s in query.cleanup)
+                out.writelines(s.sql + ';\n' for s in query.statements)
+                out.writelines(s + ';\n' for s in query.cleanup)
+        print('seed %s case %d: %.2000s\nto reproduce: %s' % (self.options.seed, number, failure, path))
+        if str(failure).startswith('connection lost') and self.options.log:
+            with open(self.options.log, errors='replace') as log:
+                print(''.join(log.readlines()[-40:]))
+
+    def run(self):
+        options = self.options
+        start = time.monotonic()
+        number = options.one if options.one is not None else options.first
+        while True:
+            try:
+                self.case(number)
+            except Failure:
+                print(self.counts)
+                return 1
+            number += 1
+            if options.one is not None or number >= options.first + options.cases \
+                    or time.monotonic() - start > options.seconds:
+                break
+        print('seed %s: %s' % (options.seed, self.counts))
+        if self.counts.ours < options.min_ours * self.counts.queries:
+            print('fewer than %g of the queries had a plan of ours' % options.min_ours)
+            return 1
+        return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--dsn', default='', help='libpq connection string')
+    parser.add_argument('--seed', default='1')
+    parser.add_argument('--seconds', type=float, default=60, help='start no case after this time')
+    parser.add_argument('--cases', type=int, default=sys.maxsize, help='stop after so many cases')
+    parser.add_argument('--first', type=int, default=0, help='number of the first case')
+    parser.add_argument('--one', type=int, help='run this case only')
+    parser.add_argument('--queries', type=int, default=40, help='queries of a case')
+    parser.add_argument('--min-ours', type=float, default=0.3, help='share of queries that must have a plan of ours')
+    parser.add_argument('--out', default='fuzz-out', help='directory for failing cases')
+    parser.add_argument('--log', help="the server's log, shown when a connection is lost")
+    sys.exit(Fuzzer(parser.parse_args()).run())
+
+
+if __name__ == '__main__':
+    main()

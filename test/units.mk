@@ -1,0 +1,43 @@
+# Builds the unit tests into build/units/$(VARIANT)/bin/.  See test/run-units.
+
+VARIANT ?= plain
+
+FLAGS_plain = -O2
+FLAGS_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAGS_tsan = -O1 -fsanitize=thread
+
+CPPFLAGS = -D_GNU_SOURCE -Isrc -Icuda -Itest/unit -MMD -MP
+# The flags that PostgreSQL's own build gives those files, as far as they change the code's meaning.
+CFLAGS = -std=gnu11 -g -fno-strict-aliasing -fwrapv -fexcess-precision=standard \
+	-fvisibility=hidden -Wall -Wextra -Werror $(FLAGS_$(VARIANT))
+LDLIBS = -lpthread -lm
+
+out = build/units/$(VARIANT)
+
+# What knows nothing of PostgreSQL.
+library = $(filter src/columns/% src/device/% src/program/check.c src/program/print.c src/program/hash.c, \
+	$(wildcard src/*/*.c src/*/*/*.c))
+sources = $(wildcard test/unit/*.c)
+is_program = '^(int )?main *[(]'
+programs = $(shell grep -lE $(is_program) /dev/null $(sources))
+helpers = $(filter-out $(programs),$(sources))
+objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources))
+
+.PHONY: all
+all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs))
+
+.SECONDARY: $(objects)
+
+$(out)/bin/%: $(out)/test/unit/%.o $(patsubst %.c,$(out)/%.o,$(helpers)) $(out)/library.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+
+$(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(out)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+-include $(objects:.o=.d)
