@@ -81,14 +81,13 @@ typedef struct GpuScanFSum5
 #define GS_FSUM_MASK ((1 << GS_FSUM_BITS) - 1)
 
 /*
- * The largest biased exponents that are not huge.  float8pl: the sum of so many
- * summands stays below 2^1024.  float4pl: the same below 2^128, as the double's
- * exponent.  float8_accum: so does the square of N * x - Sx, its largest
- * intermediate result.
+ * The largest biased exponents that are not huge.  float4pl: the sum of so many
+ * summands stays below 2^128, as the double's exponent.  float8_accum: the square
+ * of N * x - Sx, its largest intermediate result, stays below 2^1024; avg() keeps
+ * squares too, and shares its state here with sum(), which could go further.
  */
-#define GS_FSUM_F64_LIMIT 2011
+#define GS_FSUM_F64_LIMIT (1023 + 476)
 #define GS_FSUM_F32_LIMIT (1023 + 92)
-#define GS_FSUM_SQUARE_LIMIT (1023 + 476)
 
 /* A double in its parts; a subnormal has the position of the smallest normal */
 typedef struct GsFloatParts
@@ -233,10 +232,9 @@ gs_fsum_value(int32_t top, const int64_t *w, int n)
 	value.magnitude = (gs_u128) head;
 	for (int i = 1; i < n; i++)
 	{
-		int room = 0;
+		uint64_t high = (uint64_t) (value.magnitude >> 64);
+		int room = high >> (64 - GS_FSUM_BITS) == 0 ? GS_FSUM_BITS : __builtin_clzll(high);
 
-		while (room < GS_FSUM_BITS && value.magnitude >> (127 - room) == 0)
-			room++;
 		value.magnitude = value.magnitude << room | digits[i] >> (GS_FSUM_BITS - room);
 		value.exponent -= room;
 		rest |= (digits[i] & ((1U << (GS_FSUM_BITS - room)) - 1)) != 0;
@@ -283,65 +281,73 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
 	return value.negative ? -r : r;
 }
 
-#define GS_FSUM_RESULT(N)                                                                           \
-	/* float8's sum() of finite and special summands; not where GPUSCAN_FSUM_HUGE is set.  An     \
-	 * empty accumulator gives -0, the neutral element; avg(), which starts from 0, adds 0.0. */ \
-	static inline double gs_fsum##N##_result(const GpuScanFSum##N *sum)                             \
-	{                                                                                               \
-		return gs_fsum_result(sum->top, sum->special, sum->w, N);                                   \
+/*
+ * gs_fsum3_result, gs_fsum5_result: float8's sum(), not where GPUSCAN_FSUM_HUGE
+ * is set.  That of an empty accumulator is -0, the neutral element; avg(), which
+ * starts from 0, adds 0.0.
+ */
+#define GS_FSUM_RESULT(N)                                                                          \
+	static inline double gs_fsum##N##_result(const GpuScanFSum##N *sum)                            \
+	{                                                                                              \
+		return gs_fsum_result(sum->top, sum->special, sum->w, N);                                  \
 	}
 #else
 #define GS_FSUM_RESULT(N)
 #endif
 
-#define GS_FSUM_DEFINE(N)                                                                            \
-	GS_FN void gs_fsum##N##_add_within(GpuScanFSum##N *sum, double x, int32_t limit)                 \
-	{                                                                                                \
-		GsFloatParts parts = gs_float_parts(x);                                                      \
-                                                                                                     \
-		if (parts.exponent > limit)                                                                  \
-		{                                                                                            \
-			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0 | gs_fsum_special(parts);                       \
-			return;                                                                                  \
-		}                                                                                            \
-		if (parts.mantissa != 0 || !parts.negative)                                                  \
-			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                                \
-		gs_fsum_add_parts(&sum->top, sum->w, N, parts);                                              \
-	}                                                                                                \
-	/* Adds a float8 */                                                                              \
-	GS_FN void gs_fsum##N##_add(GpuScanFSum##N *sum, double x)                                       \
-	{                                                                                                \
-		gs_fsum##N##_add_within(sum, x, GS_FSUM_F64_LIMIT);                                          \
-	}                                                                                                \
-	/* Adds a float4, whose running sum in PostgreSQL is a float4 */                                 \
-	GS_FN void gs_fsum##N##_add_f32(GpuScanFSum##N *sum, float x)                                    \
-	{                                                                                                \
-		gs_fsum##N##_add_within(sum, x, GS_FSUM_F32_LIMIT);                                          \
-	}                                                                                                \
-	/* Adds the square of x; that of an infinity is NaN in PostgreSQL's variance, which the        \
-	 * reader of `special` decides */ \
-	GS_FN void gs_fsum##N##_add_square(GpuScanFSum##N *sum, double x)                                \
-	{                                                                                                \
-		GsFloatParts parts = gs_float_parts(x);                                                      \
-                                                                                                     \
-		parts.negative = 0;                                                                          \
-		sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                                    \
-		if (parts.exponent > GS_FSUM_SQUARE_LIMIT)                                                   \
-			sum->special |= gs_fsum_special(parts);                                                  \
-		else                                                                                         \
-			gs_fsum_add_square(&sum->top, sum->w, N, parts);                                         \
-	}                                                                                                \
-	/* Adds all that `from` has seen */                                                              \
-	GS_FN void gs_fsum##N##_merge(GpuScanFSum##N *sum, const GpuScanFSum##N *from)                   \
-	{                                                                                                \
-		int32_t shift;                                                                               \
-                                                                                                     \
-		gs_fsum_raise(&sum->top, sum->w, N, from->top);                                              \
-		shift = sum->top - from->top;                                                                \
-		for (int i = shift; i < N; i++)                                                              \
-			sum->w[i] += from->w[i - shift];                                                         \
-		sum->special |= from->special;                                                               \
-	}                                                                                                \
+/*
+ * For N windows:
+ *
+ *	 gs_fsumN_add(sum, x)			adds a float8
+ *	 gs_fsumN_add_f32(sum, x)		adds a float4, whose running sum in PostgreSQL is
+ *									a float4
+ *	 gs_fsumN_add_square(sum, x)	adds the square of x; what a variance makes of an
+ *									infinity is the affair of `special`'s reader
+ *	 gs_fsumN_merge(sum, from)		adds all that `from` has seen
+ */
+#define GS_FSUM_DEFINE(N)                                                                          \
+	GS_FN void gs_fsum##N##_add_within(GpuScanFSum##N *sum, double x, int32_t limit)               \
+	{                                                                                              \
+		GsFloatParts parts = gs_float_parts(x);                                                    \
+                                                                                                   \
+		if (parts.exponent > limit)                                                                \
+		{                                                                                          \
+			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0 | gs_fsum_special(parts);                     \
+			return;                                                                                \
+		}                                                                                          \
+		if (parts.mantissa != 0 || !parts.negative)                                                \
+			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                              \
+		gs_fsum_add_parts(&sum->top, sum->w, N, parts);                                            \
+	}                                                                                              \
+	GS_FN void gs_fsum##N##_add(GpuScanFSum##N *sum, double x)                                     \
+	{                                                                                              \
+		gs_fsum##N##_add_within(sum, x, GS_FSUM_F64_LIMIT);                                        \
+	}                                                                                              \
+	GS_FN void gs_fsum##N##_add_f32(GpuScanFSum##N *sum, float x)                                  \
+	{                                                                                              \
+		gs_fsum##N##_add_within(sum, x, GS_FSUM_F32_LIMIT);                                        \
+	}                                                                                              \
+	GS_FN void gs_fsum##N##_add_square(GpuScanFSum##N *sum, double x)                              \
+	{                                                                                              \
+		GsFloatParts parts = gs_float_parts(x);                                                    \
+                                                                                                   \
+		parts.negative = 0;                                                                        \
+		sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                                  \
+		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                 \
+			sum->special |= gs_fsum_special(parts);                                                \
+		else                                                                                       \
+			gs_fsum_add_square(&sum->top, sum->w, N, parts);                                       \
+	}                                                                                              \
+	GS_FN void gs_fsum##N##_merge(GpuScanFSum##N *sum, const GpuScanFSum##N *from)                 \
+	{                                                                                              \
+		int32_t shift;                                                                             \
+                                                                                                   \
+		gs_fsum_raise(&sum->top, sum->w, N, from->top);                                            \
+		shift = sum->top - from->top;                                                              \
+		for (int i = shift; i < N; i++)                                                            \
+			sum->w[i] += from->w[i - shift];                                                       \
+		sum->special |= from->special;                                                             \
+	}                                                                                              \
 	GS_FSUM_RESULT(N)
 
 GS_FSUM_DEFINE(3)

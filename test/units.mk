@@ -15,7 +15,7 @@ LDLIBS = -lpthread -lm
 out = build/units/$(VARIANT)
 
 # What knows nothing of PostgreSQL.
-library = $(filter src/columns/% src/device/% src/program/check.c src/program/print.c src/program/hash.c, \
+library = $(filter src/columns/% src/device/% src/program/check.c src/program/print.c src/program/hash.c src/program/op.c, \
 	$(wildcard src/*/*.c src/*/*/*.c))
 sources = $(wildcard test/unit/*.c)
 is_program = '^(int )?main *[(]'
@@ -26,7 +26,7 @@ objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources))
 .PHONY: all
 all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs))
 
-.SECONDARY: $(objects)
+.PRECIOUS: $(out)/%.o
 
 $(out)/bin/%: $(out)/test/unit/%.o $(patsubst %.c,$(out)/%.o,$(helpers)) $(out)/library.a
 	@mkdir -p $(@D)
@@ -36,7 +36,7 @@ $(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))
 	rm -f $@
 	$(AR) rcs $@ $^
 
-$(out)/%.o: %.c
+$(out)/%.o: %.c test/units.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 

@@ -3,9 +3,9 @@
  * replaced_plan.c
  *	  The CPU plan that a node replaced, and the end and rescan of nodes.
  *
- * The plan is initialized only when it is needed.  Its target list is the
- * node's own, and conditions and HAVING are in it, so its rows are the node's
- * rows; they are copied into the node's own slot because the plan above was
+ * The plan is initialized only when it is needed.  It has the node's own target
+ * (planner.h says why), conditions and HAVING, so its rows are the node's rows;
+ * they are copied into the node's own slot because the plan above was
  * built for a virtual one.
  *
  *-------------------------------------------------------------------------

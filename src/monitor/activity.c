@@ -13,6 +13,10 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+/* PG_FUNCTION_INFO_V1 of PostgreSQL 15 does not export the function itself */
+extern PGDLLEXPORT Datum gpuscan_activity(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum gpuscan_service(PG_FUNCTION_ARGS);
+
 PG_FUNCTION_INFO_V1(gpuscan_activity);
 PG_FUNCTION_INFO_V1(gpuscan_service);
 

@@ -21,6 +21,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 #include "planner/planner.h"
 #include "program/compile.h"
 #include "program/eligible.h"
@@ -126,25 +127,6 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tup
 	return relids;
 }
 
-/* PostgreSQL's cheapest path that can stand in for ours. */
-static Path *
-replaced_path(RelOptInfo *output_rel)
-{
-	Path	   *best = NULL;
-	ListCell   *lc;
-
-	/* a MinMaxAggPath would have setrefs.c replace our Aggrefs too */
-	foreach(lc, output_rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		if ((path->pathtype == T_Agg || path->pathtype == T_Group) &&
-			(best == NULL || path->total_cost < best->total_cost))
-			best = path;
-	}
-	return best;
-}
-
 /* Adds a GpuAgg path to the grouping's relation, or notes why not. */
 void
 gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
@@ -180,7 +162,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 		relids = scanned_relations(root, input_rel, &pages, &tuples, &reason);
 	if (reason == NULL)
 		output.keys = group_keys(root, &reason);
-	replaced = replaced_path(output_rel);
+	replaced = gpuscan_replaced_path(output_rel);
 	if (reason == NULL && replaced == NULL)
 		reason = "PostgreSQL answers it from an index";
 	if (reason != NULL)
@@ -212,7 +194,6 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	path->path.parent = output_rel;
 	path->path.pathtarget = output_rel->reltarget;
 	path->path.rows = replaced->rows;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make1(replaced);
 	path->custom_private = list_make5(output.keys, output.aggrefs, quals,
 									  lcons_int(input_rel->relid, relids), parse->havingQual);
@@ -261,7 +242,6 @@ plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_att
 				 List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	Plan	   *replaced = linitial(custom_plans);
 	List	   *keys = list_nth(best_path->custom_private, PATH_KEYS);
 	List	   *aggrefs = list_nth(best_path->custom_private, PATH_AGGREFS);
 	List	   *quals = list_nth(best_path->custom_private, PATH_QUALS);
@@ -279,8 +259,6 @@ plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_att
 	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(quals), resno++, NULL, true));
 	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(relations), resno, NULL, true));
 
-	/* our own target list may have been replaced since the path was made */
-	replaced->targetlist = copyObject(tlist);
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = list_nth(best_path->custom_private, PATH_HAVING);
 	scan->flags = best_path->flags;

@@ -14,6 +14,9 @@
 #include "nodes/plannodes.h"
 
 /*
+ * Neither path supports projection: the node has exactly its path's target, and
+ * so has its child, the plan that it replaced.  A Result above computes the rest.
+ *
  * What a GpuScan's plan carries.  custom_exprs: all conditions, in PostgreSQL's
  * order.  custom_private: an integer list, 1 for each of them that the device
  * evaluates and 0 for each that stays in the plan's qual.
@@ -41,6 +44,7 @@ extern void gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, R
 /* relation.c */
 extern const char *gpuscan_query_rejected(PlannerInfo *root);
 extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
+extern Path *gpuscan_replaced_path(RelOptInfo *rel);
 
 /* cost.c */
 extern void gpuscan_cost(Path *path, double pages, double tuples, int operations, double rows,

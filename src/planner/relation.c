@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * relation.c
- *	  Which queries and relations are not offloaded, and why.
+ *	  Which queries and relations are not offloaded, and why; which of
+ *	  PostgreSQL's paths a node can replace.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,4 +53,59 @@ gpuscan_relation_rejected(RangeTblEntry *rte)
 	heap = rel->rd_tableam == GetHeapamTableAmRoutine();
 	table_close(rel, NoLock);
 	return heap ? NULL : "its access method is not heap";
+}
+
+/* The size of a path's node, or 0 for those that no node of ours replaces. */
+static size_t
+replaceable_size(const Path *path)
+{
+	/* a MinMaxAggPath would have setrefs.c replace our Aggrefs too */
+	switch (path->pathtype)
+	{
+		case T_SeqScan:
+			return sizeof(Path);
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+			return sizeof(IndexPath);
+		case T_BitmapHeapScan:
+			return sizeof(BitmapHeapPath);
+		case T_TidScan:
+			return sizeof(TidPath);
+		case T_TidRangeScan:
+			return sizeof(TidRangePath);
+		case T_Agg:
+			return sizeof(AggPath);
+		case T_Group:
+			return sizeof(GroupPath);
+		default:
+			return 0;
+	}
+}
+
+/*
+ * The relation's cheapest path that can stand in for ours, or NULL.  A copy, since add_path frees a path that
+ * ours beats.
+ */
+Path *
+gpuscan_replaced_path(RelOptInfo *rel)
+{
+	Path	   *best = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (replaceable_size(path) > 0 && path->param_info == NULL &&
+			(best == NULL || path->total_cost < best->total_cost))
+			best = path;
+	}
+	if (best != NULL)
+	{
+		Path	   *copy = palloc(replaceable_size(best));
+
+		memcpy(copy, best, replaceable_size(best));
+		best = copy;
+	}
+	return best;
 }

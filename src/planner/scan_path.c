@@ -40,35 +40,6 @@ compile_qual(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reas
 	return compiled ? compiled->program->ninstrs + compiled->program->ninputs : -1;
 }
 
-/* The cheapest path that can stand in for ours: a plain scan of the relation. */
-static Path *
-replaced_path(RelOptInfo *rel)
-{
-	Path	   *best = NULL;
-	ListCell   *lc;
-
-	foreach(lc, rel->pathlist)
-	{
-		Path	   *path = lfirst(lc);
-
-		switch (path->pathtype)
-		{
-			case T_SeqScan:
-			case T_IndexScan:
-			case T_IndexOnlyScan:
-			case T_BitmapHeapScan:
-			case T_TidScan:
-			case T_TidRangeScan:
-				if (path->param_info == NULL && (best == NULL || path->total_cost < best->total_cost))
-					best = path;
-				break;
-			default:
-				break;
-		}
-	}
-	return best;
-}
-
 /* Adds a GpuScan path to a base relation, or notes why not. */
 void
 gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
@@ -116,7 +87,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (device == NIL)
 		return;
 	operations = compile_qual(rel, rte, device_quals, &reason);
-	replaced = replaced_path(rel);
+	replaced = gpuscan_replaced_path(rel);
 	if (operations < 0 || replaced == NULL)
 	{
 		gpuscan_rejected_note("GpuScan", rte->relid, reason ? reason : "no plan of PostgreSQL's could replace it");
@@ -128,7 +99,6 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
 	path->path.rows = rel->rows;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make1(replaced);
 	path->custom_private = device;
 	path->methods = &scan_path_methods;
@@ -147,7 +117,6 @@ plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *
 		  List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	Plan	   *replaced = linitial(custom_plans);
 	ListCell   *lc;
 
 	foreach(lc, clauses)
@@ -163,8 +132,6 @@ plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *
 			scan->scan.plan.qual = lappend(scan->scan.plan.qual, rinfo->clause);
 	}
 
-	/* our own target list may have been replaced since the path was made */
-	replaced->targetlist = copyObject(tlist);
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = best_path->flags;

@@ -19,8 +19,8 @@ gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls)
 {
 	appendStringInfoChar(&c->reg_classes, (char) cls);
 
-	/* compile.c rejects a Program with too many; here they only must not wrap */
-	return (uint16) Min(c->nregs++, GPUSCAN_MAX_REGISTERS);
+	/* expr.c rejects a Program with too many */
+	return (uint16) c->nregs++;
 }
 
 /* The register of an attribute, decoded so; an equal input is used again. */
@@ -83,7 +83,7 @@ append_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, uint64 lo, uint6
 
 /* A constant of any class but TEXT; a float's bits are its value's low bits. */
 uint16
-gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128_t value)
+gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 value)
 {
 	return append_param(c, cls, isnull, (uint64) value, (uint64) (value >> 64), 0);
 }

@@ -17,8 +17,6 @@
 #include "program/compile.h"
 #include "program/eligible.h"
 
-typedef __int128 int128_t;
-
 /*
  * An expression's value while compiling: its register and, for numeric, how the
  * register's integer is to be read.  The value is reg / 10^scale, and
@@ -35,7 +33,7 @@ typedef struct GpuScanValue
 	int			scale;
 	int			digits;
 	uint16		dscale;			/* or GPUSCAN_NO_REGISTER */
-	int128_t	decimal;
+	int128	decimal;
 } GpuScanValue;
 
 typedef struct GpuScanCompiler
@@ -60,7 +58,7 @@ typedef struct GpuScanCompiler
 extern uint16 gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls);
 extern uint16 gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale);
 extern uint16 gpuscan_build_instr(GpuScanCompiler *c, int op, uint16 a, uint16 b, uint16 cc, uint16 aux);
-extern uint16 gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128_t value);
+extern uint16 gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 value);
 extern uint16 gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len);
 extern uint16 gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n,
 								uint32 offset);
@@ -92,8 +90,8 @@ extern bool gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const
 
 /* decimal.c */
 extern bool gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value);
-extern bool gpuscan_decimal_parse(Datum numeric, int128_t *decimal, int *scale);
-extern void gpuscan_decimal_constant(GpuScanCompiler *c, int128_t decimal, int scale,
+extern bool gpuscan_decimal_parse(Datum numeric, int128 *decimal, int *scale);
+extern void gpuscan_decimal_constant(GpuScanCompiler *c, int128 decimal, int scale,
 									 GpuScanValue *value);
 extern bool gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale);
 extern void gpuscan_decimal_widen(GpuScanCompiler *c, GpuScanValue *value);
@@ -106,6 +104,6 @@ extern void gpuscan_decimal_of_integer(GpuScanCompiler *c, GpuScanValue *value);
 extern void gpuscan_decimal_to_integer(GpuScanCompiler *c, GpuScanValue *value);
 extern void gpuscan_decimal_to_float(GpuScanCompiler *c, GpuScanValue *value);
 extern uint16 gpuscan_decimal_dscale(GpuScanCompiler *c, const GpuScanValue *value);
-extern int128_t gpuscan_power_of_ten(int n);
+extern int128 gpuscan_power_of_ten(int n);
 
 #endif							/* GPUSCAN_COMPILER_H */

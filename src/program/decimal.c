@@ -34,10 +34,10 @@
 /* Digits after the point that a plain numeric column without statistics may have. */
 #define DEFAULT_PLAIN_SCALE 6
 
-int128_t
+int128
 gpuscan_power_of_ten(int n)
 {
-	int128_t	power = 1;
+	int128	power = 1;
 
 	Assert(n >= 0 && n <= DIGITS128);
 	while (n-- > 0)
@@ -46,7 +46,7 @@ gpuscan_power_of_ten(int n)
 }
 
 static int
-count_digits(int128_t value)
+count_digits(int128 value)
 {
 	int			digits = 1;
 
@@ -60,7 +60,7 @@ count_digits(int128_t value)
  * if it is NaN, infinite or has more than 38 digits.
  */
 bool
-gpuscan_decimal_parse(Datum numeric, int128_t *decimal, int *scale)
+gpuscan_decimal_parse(Datum numeric, int128 *decimal, int *scale)
 {
 	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, numeric));
 	char	   *p = text;
@@ -95,7 +95,7 @@ gpuscan_decimal_parse(Datum numeric, int128_t *decimal, int *scale)
 
 /* A constant, in the narrowest class. */
 void
-gpuscan_decimal_constant(GpuScanCompiler *c, int128_t decimal, int scale, GpuScanValue *value)
+gpuscan_decimal_constant(GpuScanCompiler *c, int128 decimal, int scale, GpuScanValue *value)
 {
 	memset(value, 0, sizeof(*value));
 	value->numeric = true;
@@ -359,7 +359,7 @@ gpuscan_decimal_sign(GpuScanCompiler *c, GpuScanAction action, GpuScanValue *val
 static void
 round_to(GpuScanCompiler *c, GpuScanValue *value, int scale)
 {
-	int128_t	power = gpuscan_power_of_ten(value->scale - scale);
+	int128	power = gpuscan_power_of_ten(value->scale - scale);
 	bool		wide = value->cls == GPUSCAN_I128;
 
 	if (value->scale == scale)

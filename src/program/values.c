@@ -25,7 +25,7 @@
 #include "utils/timestamp.h"
 
 /* The value of a class that is not TEXT as build_param wants it. */
-static int128_t
+static int128
 datum_bits(Oid type, Datum datum)
 {
 	switch (type)
@@ -63,7 +63,7 @@ bool
 gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, GpuScanValue *value)
 {
 	GpuScanDecode decode;
-	int128_t	decimal;
+	int128	decimal;
 	int			scale;
 
 	memset(value, 0, sizeof(*value));
@@ -207,8 +207,8 @@ compare_i64(const void *a, const void *b)
 static int
 compare_i128(const void *a, const void *b)
 {
-	int128_t	x;
-	int128_t	y;
+	int128	x;
+	int128	y;
 
 	memcpy(&x, a, sizeof(x));
 	memcpy(&y, b, sizeof(y));
@@ -275,10 +275,10 @@ append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
  * the scalar can be equal to it.
  */
 static bool
-decimal_member(Datum datum, const GpuScanValue *scalar, GpuScanClass cls, int128_t *decimal)
+decimal_member(Datum datum, const GpuScanValue *scalar, GpuScanClass cls, int128 *decimal)
 {
 	int			scale;
-	int128_t	power;
+	int128	power;
 
 	if (!gpuscan_decimal_parse(datum, decimal, &scale))
 		return false;
@@ -347,7 +347,7 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 	n = 0;
 	for (int i = 0; i < nmembers; i++)
 	{
-		int128_t	bits;
+		int128	bits;
 		float8		f;
 
 		if (scalar->numeric)

@@ -289,13 +289,13 @@ test_values(void)
 	ok(isnan(SUM(1, NAN)) && isnan(SUM(INFINITY, -INFINITY)) && isnan(SUM(INFINITY, NAN)), "NaN");
 	ok(SUM(INFINITY, -1e300) == INFINITY && SUM(-INFINITY, 1) == -INFINITY, "infinities");
 
-	gs_fsum3_add(&sum, 0x1p988);
-	gs_fsum3_add(&sum, 0x1p988);
-	ok((sum.special & GPUSCAN_FSUM_HUGE) == 0 && gs_fsum3_result(&sum) == 0x1p989,
+	gs_fsum3_add(&sum, 0x1p476);
+	gs_fsum3_add(&sum, 0x1p476);
+	ok((sum.special & GPUSCAN_FSUM_HUGE) == 0 && gs_fsum3_result(&sum) == 0x1p477,
 	   "the largest that is not huge");
 	gs_fsum3_merge(&empty, &sum);
 	ok(memcmp(&empty, &sum, sizeof(sum)) == 0, "merging into an empty accumulator copies");
-	gs_fsum3_add(&sum, 0x1p989);
+	gs_fsum3_add(&sum, 0x1p477);
 	ok((sum.special & GPUSCAN_FSUM_HUGE) != 0, "huge");
 	sum = (GpuScanFSum3){0};
 	gs_fsum3_add_f32(&sum, 0x1p92f);
@@ -343,11 +343,11 @@ int
 main(void)
 {
 	test_orders("close", 1000, 20, false);
-	test_orders("apart", 500, 1400, false);
+	test_orders("apart", 90, 1400, false);
 	test_orders("subnormal", 0, 60, false);
 	test_orders("cancelling", 1010, 40, true);
-	test_orders("everything", 0, 2011, false);
-	test_orders("large", 1960, 50, true);
+	test_orders("everything", 0, 1499, false);
+	test_orders("large", 1448, 50, true);
 	test_squares();
 	test_variance();
 	test_values();

@@ -171,12 +171,15 @@ typedef struct CpuTuples
 } CpuTuples;
 
 /*
- * Finds tuple i of a block and adds it to `tuples`; false if it is malformed.
+ * Adds the tuples of a block from the i-th on, until the chunk is full or a
+ * tuple is malformed.  Returns the first that was not added.  `next` is the
+ * block to come, or NULL.
  */
-extern bool gpuscan_cpu_add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i);
+extern uint32_t gpuscan_cpu_add_tuples(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i,
+									   const GpuScanBlock *next);
 
-/* Where tuple i starts, from the block's base; not checked, 0 where that cannot be told. */
-extern uint32_t gpuscan_cpu_tuple_offset(const GpuScanBlock *block, uint32_t i);
+/* Fetches the line pointers of a block that comes soon. */
+extern void gpuscan_cpu_prefetch_pointers(const GpuScanBlock *block);
 
 /*
  * Decodes a phase's inputs into registers.  Tuples with a toasted value get

@@ -20,6 +20,9 @@
 
 #include "device/heap_format.h"
 
+/* A tuple's first lines are asked for while so many others are read. */
+#define PREFETCH_DISTANCE 24
+
 static inline uint16_t
 load_u16(const char *p)
 {
@@ -38,12 +41,10 @@ load_u32(const char *p)
 	return value;
 }
 
-/* Where tuple i of a block lies; false if not wholly inside the block. */
+/* Where tuple i of a block is said to be; false if nowhere. */
 static inline bool
-locate_tuple(const GpuScanBlock *block, uint32_t i, const char **tuple, uint32_t *len)
+read_pointer(const GpuScanBlock *block, uint32_t i, uint32_t *offset, uint32_t *len)
 {
-	uint32_t offset;
-
 	if (block->offsets != NULL)
 	{
 		uint32_t number = block->offsets[i];
@@ -53,47 +54,84 @@ locate_tuple(const GpuScanBlock *block, uint32_t i, const char **tuple, uint32_t
 		if (number == 0 || pointer + 4 > block->size)
 			return false;
 		lp = load_u32(block->base + pointer);
-		if (GPUSCAN_LP_FLAGS(lp) != GPUSCAN_LP_NORMAL)
-			return false;
-		offset = GPUSCAN_LP_OFF(lp);
+		*offset = GPUSCAN_LP_OFF(lp);
 		*len = GPUSCAN_LP_LEN(lp);
+		return GPUSCAN_LP_FLAGS(lp) == GPUSCAN_LP_NORMAL;
 	}
-	else
-	{
-		offset = block->staged[i].offset;
-		*len = block->staged[i].len;
-	}
-	if (*len > block->size || offset > block->size - *len || offset % 8 != 0)
-		return false;
-	*tuple = block->base + offset;
+	*offset = block->staged[i].offset;
+	*len = block->staged[i].len;
 	return true;
 }
 
-bool
-gpuscan_cpu_add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
+/* Fetches the tuple's beginning from memory, where it is not checked yet. */
+static inline void
+prefetch_tuple(const GpuScanBlock *block, uint32_t i)
+{
+	uint32_t offset;
+	uint32_t len;
+
+	if (read_pointer(block, i, &offset, &len) && offset < block->size)
+	{
+		__builtin_prefetch(block->base + offset);
+		__builtin_prefetch(block->base + offset + 64);
+	}
+}
+
+/* Adds tuple i; false if it is malformed. */
+static inline bool
+add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
 {
 	const char *tuple;
+	uint32_t offset;
 	uint32_t len;
-	uint32_t infomask;
 	uint32_t natts;
 	uint32_t hoff;
 	uint32_t nulls;
 
-	if (!locate_tuple(block, i, &tuple, &len) || len < GPUSCAN_TUPLE_HEADER_SIZE)
+	if (!read_pointer(block, i, &offset, &len) || len < GPUSCAN_TUPLE_HEADER_SIZE ||
+		len > block->size || offset > block->size - len || offset % 8 != 0)
 		return false;
+	tuple = block->base + offset;
 	natts = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
-	infomask = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK);
+	nulls = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK) & GPUSCAN_TUPLE_HASNULL ? (natts + 7) / 8 : 0;
 	hoff = (uint8_t) tuple[GPUSCAN_TUPLE_HOFF];
-	nulls = infomask & GPUSCAN_TUPLE_HASNULL ? (natts + 7) / 8 : 0;
 	if (hoff < GPUSCAN_TUPLE_HEADER_SIZE + nulls || hoff > len || hoff % 8 != 0)
 		return false;
 
 	tuples->data[tuples->n] = tuple + hoff;
-	tuples->info[tuples->n] = (CpuTupleInfo){len - hoff, (uint16_t) natts, (uint8_t) hoff,
-											 nulls > 0};
+	tuples->info[tuples->n] =
+		(CpuTupleInfo){len - hoff, (uint16_t) natts, (uint8_t) hoff, nulls > 0};
 	tuples->outcome[tuples->n] = &block->outcome[i];
 	tuples->n++;
 	return true;
+}
+
+uint32_t
+gpuscan_cpu_add_tuples(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i,
+					   const GpuScanBlock *next)
+{
+	while (i < block->ntuples && tuples->n < CPU_CHUNK)
+	{
+		uint32_t ahead = i + PREFETCH_DISTANCE;
+
+		if (ahead < block->ntuples)
+			prefetch_tuple(block, ahead);
+		else if (next != NULL && ahead - block->ntuples < next->ntuples)
+			prefetch_tuple(next, ahead - block->ntuples);
+		if (!add_tuple(tuples, block, i))
+			break;
+		i++;
+	}
+	return i;
+}
+
+void
+gpuscan_cpu_prefetch_pointers(const GpuScanBlock *block)
+{
+	uint32_t size = GPUSCAN_PAGE_HEADER_SIZE + 4 * block->ntuples;
+
+	for (uint32_t at = 0; block->offsets != NULL && at < size && at < block->size; at += 64)
+		__builtin_prefetch(block->base + at);
 }
 
 CpuVarlena
@@ -137,76 +175,121 @@ gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload, uint32_t *tot
 }
 
 /*
- * Walks over the attributes from `att` on, which starts at `offset` or behind
- * padding there, and locates those that the phase fetches.  `natts` is how
- * many the tuple has, `nulls` its bitmap or NULL.  Returns the fault.
+ * Reads the attribute at *offset, or behind the padding there, and moves
+ * *offset behind it.  Returns the fault.
  */
 static inline uint8_t
-walk_tuple(const CpuDecode *decode, const char *data, uint32_t size, const uint8_t *nulls,
-		   uint32_t natts, uint32_t att, uint32_t offset, GsText *located)
+next_value(const GpuScanAttr *attr, const char *data, uint32_t size, uint32_t *offset,
+		   GsText *value)
 {
+	uint32_t at = *offset;
+	uint32_t total;
 	uint8_t fault = 0;
 
-	for (; att < decode->natts; att++)
-	{
-		const GpuScanAttr *attr = &decode->attrs[att];
-		int16_t fetch = decode->fetch_of_att[att];
-		GsText value = {NULL, 0};
-		uint32_t total;
+	/* att_align_pointer: a byte that is not zero is no padding before a varlena */
+	if (attr->len != -1 || at >= size || data[at] == 0)
+		at = (at + attr->align - 1) & ~((uint32_t) attr->align - 1);
+	if (at >= size)
+		return GPUSCAN_TUPLE_RECHECK;
 
-		if (att >= natts)
-			value = fetch < 0 ? value : decode->fetches[fetch].missing;
-		else if (nulls != NULL && (nulls[att >> 3] & (1 << (att & 7))) == 0)
-			;
-		else
-		{
-			/* att_align_pointer: a byte that is not zero is no padding before a varlena */
-			if (attr->len != -1 || offset >= size || data[offset] == 0)
-				offset = (offset + attr->align - 1) & ~((uint32_t) attr->align - 1);
-			if (offset > size)
-				return GPUSCAN_TUPLE_RECHECK;
-			value.p = data + offset;
-			if (attr->len == -1)
-			{
-				switch (gpuscan_cpu_varlena(data + offset, size - offset, &value, &total))
-				{
-					case CPU_VARLENA_PLAIN:
-						break;
-					case CPU_VARLENA_TOASTED:
-						value.p = NULL;
-						fault |= fetch >= 0 ? GPUSCAN_TUPLE_DEFERRED : 0;
-						break;
-					default:
-						return GPUSCAN_TUPLE_RECHECK;
-				}
-			}
-			else
-			{
-				total = attr->len > 0 ? (uint32_t) attr->len :
-										(uint32_t) strnlen(value.p, size - offset) + 1;
-				if (total > size - offset)
-					return GPUSCAN_TUPLE_RECHECK;
-				value.len = total;
-			}
-			offset += total;
-		}
-		if (fetch >= 0)
-			located[(size_t) fetch * CPU_CHUNK] = value;
+	*value = (GsText){data + at, 0};
+	if (attr->len == -1)
+	{
+		CpuVarlena kind = gpuscan_cpu_varlena(data + at, size - at, value, &total);
+
+		if (kind == CPU_VARLENA_MALFORMED)
+			return GPUSCAN_TUPLE_RECHECK;
+		if (kind == CPU_VARLENA_TOASTED)
+			fault = GPUSCAN_TUPLE_DEFERRED;
 	}
+	else
+	{
+		total = attr->len > 0 ? (uint32_t) attr->len :
+								(uint32_t) strnlen(data + at, size - at) + 1;
+		if (total > size - at)
+			return GPUSCAN_TUPLE_RECHECK;
+		value->len = total;
+	}
+	*offset = at + total;
 	return fault;
 }
 
-/* Walks odd tuple i from its start; its values are NULL where it has a fault. */
+/* Walks odd tuple i from its first attribute to the last that is needed. */
 static void
-walk_odd_tuple(const CpuDecode *decode, CpuTuples *tuples, uint32_t i)
+walk_tuple(const CpuDecode *decode, CpuTuples *tuples, uint32_t i)
 {
+	const char *data = tuples->data[i];
 	const CpuTupleInfo *info = &tuples->info[i];
-	const uint8_t *nulls = (const uint8_t *) tuples->data[i] - info->hoff +
-						   GPUSCAN_TUPLE_HEADER_SIZE;
+	const uint8_t *nulls = (const uint8_t *) data - info->hoff + GPUSCAN_TUPLE_HEADER_SIZE;
+	uint32_t offset = 0;
 
-	tuples->fault[i] = walk_tuple(decode, tuples->data[i], info->size,
-								  info->has_null ? nulls : NULL, info->natts, 0, 0,
-								  tuples->located + i);
+	tuples->fault[i] = 0;
+	for (uint32_t att = 0; att < decode->natts; att++)
+	{
+		int16_t fetch = decode->fetch_of_att[att];
+		GsText value = {NULL, 0};
+		uint8_t fault = 0;
+
+		if (att >= info->natts)
+			value = fetch < 0 ? value : decode->fetches[fetch].missing;
+		else if (!info->has_null || (nulls[att >> 3] & (1 << (att & 7))) != 0)
+			fault = next_value(&decode->attrs[att], data, info->size, &offset, &value);
+
+		if (fault == GPUSCAN_TUPLE_RECHECK || (fault != 0 && fetch >= 0))
+			tuples->fault[i] = fault;
+		if (fault == GPUSCAN_TUPLE_RECHECK)
+			return;
+		if (fetch >= 0)
+			tuples->located[(size_t) fetch * CPU_CHUNK + i] = value;
+	}
+}
+
+/*
+ * Walks the other tuples over one attribute, from at[i] on; a tuple that is
+ * to be passed over has NOWHERE there.  Returns the union of the faults.
+ */
+#define NOWHERE UINT32_MAX
+
+static uint8_t
+walk_attribute(const CpuDecode *decode, CpuTuples *tuples, uint32_t att, uint32_t *at)
+{
+	const GpuScanAttr *attr = &decode->attrs[att];
+	int16_t fetch = decode->fetch_of_att[att];
+	GsText ignored;
+	uint8_t faults = 0;
+
+	for (uint32_t i = 0; i < tuples->n; i++)
+	{
+		const char *data = tuples->data[i];
+		uint32_t size = tuples->info[i].size;
+		GsText *value =
+			fetch >= 0 ? &tuples->located[(size_t) fetch * CPU_CHUNK + i] : &ignored;
+		uint8_t fault;
+
+		if (at[i] == NOWHERE)
+			continue;
+		if (attr->len == -1 && at[i] < size)
+		{
+			/* in most cases a short varlena */
+			uint8_t first = (uint8_t) data[at[i]];
+			uint32_t total = GPUSCAN_VARLENA_1B_SIZE(first);
+
+			if (GPUSCAN_VARLENA_IS_1B(first) && total > 0 && total <= size - at[i])
+			{
+				*value = (GsText){data + at[i] + 1, total - 1};
+				at[i] += total;
+				continue;
+			}
+		}
+		fault = next_value(attr, data, size, &at[i], value);
+		if (fault == GPUSCAN_TUPLE_RECHECK || (fault != 0 && fetch >= 0))
+		{
+			tuples->fault[i] = fault;
+			at[i] = NOWHERE;
+			faults |= fault;
+		}
+	}
+	return faults;
 }
 
 static inline bool
@@ -246,19 +329,16 @@ locate(const CpuDecode *decode, CpuTuples *tuples)
 	}
 	if (decode->nfixed < decode->natts)
 	{
+		uint32_t at[CPU_CHUNK];
+
 		for (uint32_t i = 0; i < n; i++)
-		{
-			if (is_odd(decode, &tuples->info[i]))
-				continue;
-			tuples->fault[i] = walk_tuple(decode, tuples->data[i], tuples->info[i].size, NULL,
-										  UINT32_MAX, decode->nfixed, decode->fixed_size,
-										  tuples->located + i);
-			faults |= tuples->fault[i];
-		}
+			at[i] = is_odd(decode, &tuples->info[i]) ? NOWHERE : decode->fixed_size;
+		for (uint32_t att = decode->nfixed; att < decode->natts; att++)
+			faults |= walk_attribute(decode, tuples, att, at);
 	}
 	for (uint32_t i = 0; i < nodd; i++)
 	{
-		walk_odd_tuple(decode, tuples, tuples->odd[i]);
+		walk_tuple(decode, tuples, tuples->odd[i]);
 		faults |= tuples->fault[tuples->odd[i]];
 	}
 

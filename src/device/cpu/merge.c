@@ -156,7 +156,7 @@ merge_rows(CpuMerge *merge, CpuGroups *table, Scratch *scratch)
 	}
 	if (!gpuscan_cpu_merge_states(program, n, scratch->rows, scratch->sources))
 		return GPUSCAN_LEFT_TO_POSTGRES;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; merge->plan->ndistinct > 0 && i < n; i++)
 		FORWARD(scratch->sources[i]) = scratch->rows[i];
 	return GPUSCAN_OK;
 }
@@ -369,7 +369,7 @@ gpuscan_cpu_merge_task(CpuMerge *merge, int step, uint32_t task)
 	return code;
 }
 
-/* Frees what the final tables do not need: partial rows and sets. */
+/* Frees what the final tables do not need: partial rows and sets, but texts. */
 void
 gpuscan_cpu_merge_release(CpuMerge *merge)
 {
@@ -377,7 +377,10 @@ gpuscan_cpu_merge_release(CpuMerge *merge)
 	{
 		gpuscan_cpu_groups_free_rows(&merge->partials[i]->groups);
 		for (int d = 0; d < merge->plan->ndistinct; d++)
+		{
 			gpuscan_cpu_distinct_free_entries(&merge->partials[i]->sets[d]);
+			gpuscan_cpu_arena_free(&merge->partials[i]->sets[d].values);
+		}
 	}
 }
 

@@ -24,9 +24,6 @@
 
 #include <stdlib.h>
 
-/* Tuples whose first bytes are fetched ahead of their use. */
-#define PREFETCH_DISTANCE 12
-
 static bool
 create_registers(CpuPartial *partial)
 {
@@ -176,41 +173,70 @@ compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 						 kept, n);
 }
 
-/*
- * Decides about each tuple by its fault and the filter `reg` (NULL: none), and
- * lists those to keep.
- */
+/* Tells what became of the tuples with a fault; `keep` turns false for them. */
 static GpuScanCode
-select_tuples(CpuPartial *partial, const CpuRegister *reg, uint16_t *kept, uint32_t *nkept)
+report_faults(CpuPartial *partial, uint8_t *keep)
 {
 	const CpuTuples *tuples = &partial->tuples;
-	bool scan = !partial->plan->program->aggregate;
-	uint8_t kept_outcome = scan ? GPUSCAN_TUPLE_PASSED : GPUSCAN_TUPLE_REJECTED;
-	const uint8_t *values = reg == NULL ? NULL : reg->values;
-	const uint8_t *flags = reg == NULL ? gpuscan_cpu_zeros : reg->flags;
-	bool faults = tuples->nfaults > 0;
-	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < tuples->n; i++)
 	{
-		bool keep = values == NULL || (values[i] != 0 && flags[i] == 0);
-		uint8_t outcome = keep ? kept_outcome : GPUSCAN_TUPLE_REJECTED;
+		if (tuples->fault[i] == 0)
+			continue;
+		keep[i] = false;
+		*tuples->outcome[i] = tuples->fault[i];
+		if (tuples->fault[i] == GPUSCAN_TUPLE_DEFERRED)
+			partial->stats.tuples--;
+		else if (partial->plan->program->aggregate)
+			return GPUSCAN_LEFT_TO_POSTGRES;
+	}
+	return GPUSCAN_OK;
+}
 
-		if (flags[i] == GPUSCAN_ERROR || (faults && tuples->fault[i] != 0))
+/* Turns `keep` false where the filter is not true; an error is PostgreSQL's. */
+static GpuScanCode
+report_flags(CpuPartial *partial, const CpuRegister *filter, uint8_t *keep)
+{
+	const CpuTuples *tuples = &partial->tuples;
+
+	for (uint32_t i = 0; i < tuples->n; i++)
+	{
+		if (filter->flags[i] == GPUSCAN_ERROR && (tuples->nfaults == 0 || tuples->fault[i] == 0))
 		{
-			keep = false;
-			outcome = faults && tuples->fault[i] != 0 ? tuples->fault[i] : GPUSCAN_TUPLE_RECHECK;
-			if (outcome == GPUSCAN_TUPLE_DEFERRED)
-				partial->stats.tuples--;
-			else if (!scan)
+			*tuples->outcome[i] = GPUSCAN_TUPLE_RECHECK;
+			if (partial->plan->program->aggregate)
 				return GPUSCAN_LEFT_TO_POSTGRES;
 		}
-		*tuples->outcome[i] = outcome;
+		keep[i] = filter->flags[i] == 0 && keep[i];
+	}
+	return GPUSCAN_OK;
+}
+
+/* Lists the tuples for which `filter` (NULL: none) is true and that have no fault. */
+static GpuScanCode
+select_tuples(CpuPartial *partial, const CpuRegister *filter, uint16_t *kept, uint32_t *nkept)
+{
+	const CpuTuples *tuples = &partial->tuples;
+	uint8_t keep[CPU_CHUNK];
+	GpuScanCode code = GPUSCAN_OK;
+	uint32_t n = 0;
+
+	if (filter != NULL)
+		memcpy(keep, filter->values, tuples->n);
+	else
+		memset(keep, true, tuples->n);
+	if (filter != NULL && !filter->clean)
+		code = report_flags(partial, filter, keep);
+	if (code == GPUSCAN_OK && tuples->nfaults > 0)
+		code = report_faults(partial, keep);
+
+	for (uint32_t i = 0; i < tuples->n; i++)
+	{
 		kept[n] = (uint16_t) i;
-		n += keep;
+		n += keep[i] != 0;
 	}
 	*nkept = n;
-	return GPUSCAN_OK;
+	return code;
 }
 
 /* Runs the second phase over the tuples that were kept. */
@@ -282,7 +308,11 @@ run_chunk(CpuPartial *partial)
 							 &partial->registers[program->filter],
 						 kept, &nkept);
 	if (code == GPUSCAN_OK && !program->aggregate)
+	{
 		partial->stats.passed += nkept;
+		for (uint32_t i = 0; i < nkept; i++)
+			*tuples->outcome[kept[i]] = GPUSCAN_TUPLE_PASSED;
+	}
 	else if (code == GPUSCAN_OK && nkept > 0)
 	{
 		if (nkept < tuples->n)
@@ -300,49 +330,57 @@ block_is_valid(const CpuPlan *plan, const GpuScanBlock *block)
 		   (block->ntuples == 0 || block->offsets != NULL || block->staged != NULL);
 }
 
-/* Asks for the beginning of a tuple, which is checked only when it is used. */
-static inline void
-prefetch_tuple(const GpuScanBlock *block, uint32_t i)
+/*
+ * Adds a block's tuples to the chunk, and runs it whenever it is full.  Every
+ * tuple is rejected until it is found to be something else.
+ */
+static GpuScanCode
+run_block(CpuPartial *partial, const GpuScanBlock *block, const GpuScanBlock *next)
 {
-	uintptr_t tuple = (uintptr_t) block->base + gpuscan_cpu_tuple_offset(block, i);
+	CpuTuples *tuples = &partial->tuples;
+	GpuScanCode code = GPUSCAN_OK;
 
-	__builtin_prefetch((const char *) tuple);
-	__builtin_prefetch((const char *) tuple + 64);
+	if (block->ntuples > 0)
+		memset(block->outcome, GPUSCAN_TUPLE_REJECTED, block->ntuples);
+	if (next != NULL)
+		gpuscan_cpu_prefetch_pointers(next);
+	for (uint32_t i = 0; code == GPUSCAN_OK && i < block->ntuples;)
+	{
+		i = gpuscan_cpu_add_tuples(tuples, block, i, next);
+		if (tuples->n == CPU_CHUNK)
+			code = run_chunk(partial);
+		else if (i < block->ntuples)
+		{
+			/* malformed */
+			if (partial->plan->program->aggregate)
+				return GPUSCAN_LEFT_TO_POSTGRES;
+			block->outcome[i++] = GPUSCAN_TUPLE_RECHECK;
+			partial->stats.tuples++;
+		}
+	}
+	return code;
 }
 
 GpuScanCode
 gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
 {
-	CpuTuples *tuples = &partial->tuples;
 	GpuScanCode code = GPUSCAN_OK;
 
-	tuples->n = 0;
-	for (uint32_t b = 0; b < batch->nblocks; b++)
+	partial->tuples.n = 0;
+	for (uint32_t b = 0; code == GPUSCAN_OK && b < batch->nblocks; b++)
 	{
 		const GpuScanBlock *block = &batch->blocks[b];
+		const GpuScanBlock *next = b + 1 < batch->nblocks ? block + 1 : NULL;
 
 		if (!block_is_valid(partial->plan, block))
 			return GPUSCAN_INVALID;
+		if (next != NULL && !block_is_valid(partial->plan, next))
+			next = NULL;
 		if (block->layout != partial->layout)
-		{
-			if ((code = run_chunk(partial)) != GPUSCAN_OK)
-				return code;
-			partial->layout = block->layout;
-		}
-		for (uint32_t i = 0; i < block->ntuples; i++)
-		{
-			if (i + PREFETCH_DISTANCE < block->ntuples)
-				prefetch_tuple(block, i + PREFETCH_DISTANCE);
-			if (!gpuscan_cpu_add_tuple(tuples, block, i))
-			{
-				if (partial->plan->program->aggregate)
-					return GPUSCAN_LEFT_TO_POSTGRES;
-				block->outcome[i] = GPUSCAN_TUPLE_RECHECK;
-				partial->stats.tuples++;
-			}
-			else if (tuples->n == CPU_CHUNK && (code = run_chunk(partial)) != GPUSCAN_OK)
-				return code;
-		}
+			code = run_chunk(partial);
+		partial->layout = block->layout;
+		if (code == GPUSCAN_OK)
+			code = run_block(partial, block, next);
 	}
-	return run_chunk(partial);
+	return code == GPUSCAN_OK ? run_chunk(partial) : code;
 }

@@ -1,0 +1,502 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.c
+ *	  The cpu device: its threads, and the life of a request.
+ *
+ * The worker threads share one list of requests and take from it in turn:
+ *
+ *	 a request that was ended and that no thread works on: take it apart
+ *	 a batch that waits: run it
+ *	 a request to finish and all of whose batches are done: a task of the merge
+ *
+ * At most `limit` threads work on one request at a time.  A thread that runs
+ * a batch takes one of the request's idle partials, or makes one, so there are
+ * no more partials than threads that ever ran at the same time.
+ *
+ * Locking.  The device's mutex protects the list, and of each request all that
+ * is marked so below; it is held for a few instructions at a time, never over a
+ * batch, a task, a callback, or memory given back to the system.  What else a
+ * request has is written before threads see it, or by the one thread that
+ * `active` counts.  The result is read by fetch, after finish_done.
+ *
+ * Ending.  end sets a flag that threads look at after each chunk, and drops the
+ * batches that wait.  Whichever thread finds that nobody works on the request
+ * any more takes it apart and calls ended, the last that anyone hears of it.
+ *
+ * Failing.  A batch of an aggregation that failed makes the result worthless:
+ * batches behind it are answered with the same code, and so is finish.  The
+ * batches of a scan fail one by one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct QueuedBatch
+{
+	struct QueuedBatch *next;
+	GpuScanBatch batch;
+} QueuedBatch;
+
+typedef enum RequestState
+{
+	COLLECTING, /* batches */
+	FINISHING,	/* finish was called */
+	MERGING,	/* tasks of `step` */
+	FINISHED	/* finish_done was called, or is being called */
+} RequestState;
+
+struct GpuScanRequest
+{
+	GpuScanDevice *device;
+	GpuScanRequestOptions options;
+	CpuPlan *plan;
+	CpuMemory memory;
+	uint32_t limit; /* threads at a time */
+	atomic_bool cancel;
+	CpuCursor cursor; /* of fetch, the caller's */
+
+	/* Protected by the device's mutex */
+	GpuScanRequest *next;
+	bool ended;
+	RequestState state;
+	GpuScanCode code;	/* the first failure of an aggregation */
+	uint32_t active;	/* threads that work on the request now */
+	QueuedBatch *first; /* batches that wait */
+	QueuedBatch *last;
+	uint32_t npartials;
+	uint32_t nidle;
+	CpuPartial **partials; /* all of them */
+	CpuPartial **idle;	   /* those that no thread uses */
+	uint64_t busy_ns;
+	CpuMerge merge;
+	int step;			/* of the merge */
+	uint32_t next_task; /* of the step, up to ntasks */
+	uint32_t ntasks;
+};
+
+struct GpuScanDevice
+{
+	pthread_mutex_t lock;
+	pthread_cond_t work; /* something may be there to do */
+	uint32_t nthreads;
+	pthread_t *threads;
+
+	/* Protected by `lock` */
+	bool closing;
+	GpuScanRequest *requests; /* the next to be served comes first */
+};
+
+static uint64_t
+thread_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+/* Puts a request at the end of the list.  Under the lock. */
+static void
+append_request(GpuScanDevice *device, GpuScanRequest *request)
+{
+	GpuScanRequest **link = &device->requests;
+
+	while (*link != NULL)
+		link = &(*link)->next;
+	request->next = NULL;
+	*link = request;
+}
+
+/* Under the lock. */
+static void
+remove_request(GpuScanDevice *device, GpuScanRequest *request)
+{
+	GpuScanRequest **link = &device->requests;
+
+	while (*link != request)
+		link = &(*link)->next;
+	*link = request->next;
+}
+
+/* Frees a request's memory.  Nobody else knows the request any more. */
+static void
+free_request(GpuScanRequest *request)
+{
+	gpuscan_cpu_merge_free(&request->merge);
+	for (uint32_t i = 0; i < request->npartials; i++)
+		gpuscan_cpu_partial_free(request->partials[i]);
+	gpuscan_cpu_plan_free(request->plan);
+	free(request->partials);
+	free(request->idle);
+	free(request);
+}
+
+static void
+take_apart(GpuScanRequest *request)
+{
+	void (*ended)(void *arg, const GpuScanRequestStats *stats) = request->options.ended;
+	void *arg = request->options.arg;
+	GpuScanRequestStats stats = {.busy_ns = request->busy_ns,
+								 .memory = atomic_load(&request->memory.peak)};
+
+	for (uint32_t i = 0; i < request->npartials; i++)
+	{
+		stats.tuples += request->partials[i]->stats.tuples;
+		stats.passed += request->partials[i]->stats.passed;
+	}
+	for (uint32_t i = 0; request->state == FINISHED && i < request->merge.ntables; i++)
+		stats.groups += request->merge.tables[i].ngroups;
+	free_request(request);
+	ended(arg, &stats);
+}
+
+/* Takes the batch that waits longest.  Under the lock. */
+static QueuedBatch *
+pop_batch(GpuScanRequest *request)
+{
+	QueuedBatch *queued = request->first;
+
+	request->first = queued->next;
+	if (request->first == NULL)
+		request->last = NULL;
+	return queued;
+}
+
+/*
+ * Runs a batch and answers it.  Called and returns under the lock.
+ */
+static void
+run_batch(GpuScanRequest *request)
+{
+	GpuScanDevice *device = request->device;
+	QueuedBatch *queued = pop_batch(request);
+	CpuPartial *partial = request->nidle > 0 ? request->idle[--request->nidle] : NULL;
+	bool is_new = partial == NULL;
+	GpuScanCode code = request->code;
+	uint64_t start = thread_ns();
+
+	pthread_mutex_unlock(&device->lock);
+	if (is_new)
+		partial = gpuscan_cpu_partial_create(request->plan, &request->memory, &request->cancel);
+	if (partial == NULL)
+		code = GPUSCAN_OUT_OF_MEMORY;
+	if (code == GPUSCAN_OK)
+		code = gpuscan_cpu_partial_run(partial, &queued->batch);
+	start = thread_ns() - start;
+	pthread_mutex_lock(&device->lock);
+
+	if (is_new && partial != NULL)
+		request->partials[request->npartials++] = partial;
+	if (partial != NULL)
+		request->idle[request->nidle++] = partial;
+	request->busy_ns += start;
+	if (request->code == GPUSCAN_OK && request->options.program->aggregate)
+		request->code = code;
+
+	/* after the counters, so that they are complete once every batch is answered */
+	pthread_mutex_unlock(&device->lock);
+	request->options.batch_done(request->options.arg, queued->batch.tag, code);
+	free(queued);
+	pthread_mutex_lock(&device->lock);
+}
+
+/*
+ * Goes on to the next step of the merge that has tasks; after the last one, or a
+ * failure, answers finish.  Called and returns under the lock.
+ */
+static void
+next_step(GpuScanRequest *request)
+{
+	GpuScanDevice *device = request->device;
+	GpuScanCode code;
+
+	do
+	{
+		request->step++;
+		request->next_task = 0;
+		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK ?
+							  gpuscan_cpu_merge_num_tasks(&request->merge, request->step) :
+							  0;
+	} while (request->ntasks == 0 && request->step < CPU_MERGE_STEPS);
+	if (request->ntasks > 0)
+	{
+		pthread_cond_broadcast(&device->work);
+		return;
+	}
+
+	request->state = FINISHED;
+	code = request->code;
+	pthread_mutex_unlock(&device->lock);
+	gpuscan_cpu_merge_release(&request->merge);
+	request->options.finish_done(request->options.arg, code);
+	pthread_mutex_lock(&device->lock);
+}
+
+/* Called and returns under the lock, when no other thread works on the request. */
+static void
+start_merge(GpuScanRequest *request)
+{
+	request->state = MERGING;
+	request->step = -1;
+	request->merge = (CpuMerge){.plan = request->plan,
+								.memory = &request->memory,
+								.cancel = &request->cancel,
+								.partials = request->partials,
+								.npartials = request->npartials};
+	if (request->code == GPUSCAN_OK)
+		request->code = gpuscan_cpu_merge_start(&request->merge);
+	next_step(request);
+}
+
+/* Called and returns under the lock. */
+static void
+run_merge_task(GpuScanRequest *request)
+{
+	GpuScanDevice *device = request->device;
+	uint32_t task = request->next_task++;
+	uint64_t start = thread_ns();
+	GpuScanCode code;
+
+	pthread_mutex_unlock(&device->lock);
+	code = gpuscan_cpu_merge_task(&request->merge, request->step, task);
+	start = thread_ns() - start;
+	pthread_mutex_lock(&device->lock);
+
+	request->busy_ns += start;
+	if (request->code == GPUSCAN_OK)
+		request->code = code;
+	if (request->code != GPUSCAN_OK)
+		request->next_task = request->ntasks;
+	if (request->next_task == request->ntasks && request->active == 1 && !request->ended)
+		next_step(request);
+}
+
+/* What a thread can do for a request, or NULL.  Under the lock. */
+static void (*find_work(const GpuScanRequest *request))(GpuScanRequest *)
+{
+	if (request->ended || request->active >= request->limit)
+		return NULL;
+	if (request->first != NULL)
+		return run_batch;
+	if (request->state == FINISHING && request->active == 0)
+		return start_merge;
+	if (request->state == MERGING && request->next_task < request->ntasks)
+		return run_merge_task;
+	return NULL;
+}
+
+/* Serves one request, if one needs it.  Called and returns under the lock. */
+static bool
+serve_one(GpuScanDevice *device)
+{
+	for (GpuScanRequest *request = device->requests; request != NULL; request = request->next)
+	{
+		void (*work)(GpuScanRequest *) = find_work(request);
+
+		if (request->ended && request->active == 0)
+		{
+			remove_request(device, request);
+			pthread_mutex_unlock(&device->lock);
+			take_apart(request);
+			pthread_mutex_lock(&device->lock);
+			return true;
+		}
+		if (work != NULL)
+		{
+			remove_request(device, request);
+			append_request(device, request);
+			request->active++;
+			work(request);
+			request->active--;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void *
+worker_main(void *arg)
+{
+	GpuScanDevice *device = arg;
+
+	pthread_mutex_lock(&device->lock);
+	for (;;)
+	{
+		if (serve_one(device))
+			continue;
+		if (device->closing && device->requests == NULL)
+			break;
+		pthread_cond_wait(&device->work, &device->lock);
+	}
+	/* the others may wait for a last request that is gone now */
+	pthread_cond_broadcast(&device->work);
+	pthread_mutex_unlock(&device->lock);
+	return NULL;
+}
+
+static void cpu_close(GpuScanDevice *device);
+
+static GpuScanDevice *
+cpu_open(uint32_t threads, const char **error)
+{
+	GpuScanDevice *device = calloc(1, sizeof(GpuScanDevice));
+	long ncpus = sysconf(_SC_NPROCESSORS_ONLN);
+	sigset_t all;
+	sigset_t saved;
+
+	if (threads == 0)
+		threads = ncpus > 0 ? (uint32_t) ncpus : 1;
+	if (device != NULL)
+		device->threads = calloc(threads, sizeof(pthread_t));
+	if (device == NULL || device->threads == NULL)
+	{
+		free(device);
+		*error = "out of memory";
+		return NULL;
+	}
+	pthread_mutex_init(&device->lock, NULL);
+	pthread_cond_init(&device->work, NULL);
+
+	/* signals are for the caller's own thread */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	while (device->nthreads < threads &&
+		   pthread_create(&device->threads[device->nthreads], NULL, worker_main, device) == 0)
+		device->nthreads++;
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+
+	if (device->nthreads < threads)
+	{
+		cpu_close(device);
+		*error = "could not create a thread";
+		return NULL;
+	}
+	return device;
+}
+
+/* Under the lock. */
+static void
+end_request(GpuScanRequest *request)
+{
+	atomic_store(&request->cancel, true);
+	request->ended = true;
+	while (request->first != NULL)
+		free(pop_batch(request));
+}
+
+static void
+cpu_close(GpuScanDevice *device)
+{
+	pthread_mutex_lock(&device->lock);
+	device->closing = true;
+	for (GpuScanRequest *request = device->requests; request != NULL; request = request->next)
+		end_request(request);
+	pthread_cond_broadcast(&device->work);
+	pthread_mutex_unlock(&device->lock);
+
+	for (uint32_t i = 0; i < device->nthreads; i++)
+		pthread_join(device->threads[i], NULL);
+	pthread_cond_destroy(&device->work);
+	pthread_mutex_destroy(&device->lock);
+	free(device->threads);
+	free(device);
+}
+
+static GpuScanCode
+cpu_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanRequest **request)
+{
+	GpuScanRequest *r = calloc(1, sizeof(GpuScanRequest));
+
+	if (r == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	r->device = device;
+	r->options = *options;
+	r->memory.limit = options->memory_limit;
+	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads :
+																			  options->threads;
+	r->plan = gpuscan_cpu_plan_create(options);
+	r->partials = calloc(r->limit, sizeof(CpuPartial *));
+	r->idle = calloc(r->limit, sizeof(CpuPartial *));
+	if (r->plan == NULL || r->partials == NULL || r->idle == NULL)
+	{
+		free_request(r);
+		return GPUSCAN_OUT_OF_MEMORY;
+	}
+
+	pthread_mutex_lock(&device->lock);
+	append_request(device, r);
+	pthread_mutex_unlock(&device->lock);
+	*request = r;
+	return GPUSCAN_OK;
+}
+
+static GpuScanCode
+cpu_push(GpuScanRequest *request, const GpuScanBatch *batch)
+{
+	GpuScanDevice *device = request->device;
+	QueuedBatch *queued = malloc(sizeof(QueuedBatch));
+
+	if (queued == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	queued->next = NULL;
+	queued->batch = *batch;
+
+	pthread_mutex_lock(&device->lock);
+	if (request->last == NULL)
+		request->first = queued;
+	else
+		request->last->next = queued;
+	request->last = queued;
+	pthread_cond_signal(&device->work);
+	pthread_mutex_unlock(&device->lock);
+	return GPUSCAN_OK;
+}
+
+static GpuScanCode
+cpu_finish(GpuScanRequest *request)
+{
+	GpuScanDevice *device = request->device;
+
+	if (!request->options.program->aggregate)
+		return GPUSCAN_INVALID;
+	pthread_mutex_lock(&device->lock);
+	request->state = FINISHING;
+	pthread_cond_signal(&device->work);
+	pthread_mutex_unlock(&device->lock);
+	return GPUSCAN_OK;
+}
+
+static GpuScanCode
+cpu_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows)
+{
+	return gpuscan_cpu_fetch(request->options.program, request->merge.tables,
+							 request->merge.ntables, &request->cursor, buf, size, nrows);
+}
+
+static void
+cpu_end(GpuScanRequest *request)
+{
+	GpuScanDevice *device = request->device;
+
+	pthread_mutex_lock(&device->lock);
+	end_request(request);
+	pthread_cond_signal(&device->work);
+	pthread_mutex_unlock(&device->lock);
+}
+
+const GpuScanDeviceOps gpuscan_cpu_device = {
+	.name = "cpu",
+	.open = cpu_open,
+	.close = cpu_close,
+	.begin = cpu_begin,
+	.push = cpu_push,
+	.finish = cpu_finish,
+	.fetch = cpu_fetch,
+	.end = cpu_end,
+};
