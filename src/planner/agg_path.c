@@ -206,10 +206,9 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 				 2 * (compiled->program->nkeys + compiled->program->naggs),
 				 groups, cpu_operator_cost * list_length(output.aggrefs) +
 				 output_rel->reltarget->cost.per_tuple);
-	if (!gpuscan_force)
-		path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
+	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
-	add_path(output_rel, &path->path);
+	gpuscan_add_path(output_rel, &path->path);
 }
 
 static bool

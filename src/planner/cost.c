@@ -26,11 +26,6 @@ gpuscan_cost(Path *path, double pages, double tuples, int operations, double row
 	Cost		read = seq_page_cost * pages + gpuscan_tuple_cost * tuples +
 	gpuscan_operator_cost * operations * tuples;
 
-	if (gpuscan_force)
-	{
-		path->startup_cost = path->total_cost = 0;
-		return;
-	}
 	path->startup_cost = gpuscan_request_cost;
 	path->total_cost = gpuscan_request_cost + read + (cpu_tuple_cost + cost_per_row) * rows;
 }

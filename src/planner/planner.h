@@ -45,6 +45,7 @@ extern void gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, R
 extern const char *gpuscan_query_rejected(PlannerInfo *root);
 extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
 extern Path *gpuscan_replaced_path(RelOptInfo *rel);
+extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 
 /* cost.c */
 extern void gpuscan_cost(Path *path, double pages, double tuples, int operations, double rows,

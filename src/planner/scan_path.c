@@ -108,7 +108,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	gpuscan_cost(&path->path, rel->pages, rel->tuples, operations, rel->tuples * selectivity,
 				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
 	gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
-	add_path(rel, &path->path);
+	gpuscan_add_path(rel, &path->path);
 }
 
 /* The plan node; see planner.h for what it carries. */
