@@ -142,6 +142,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	double		pages = 0;
 	double		tuples = 0;
 	double		groups = 1;
+	int			filter_operations;
 	Path	   *replaced;
 	CustomPath *path;
 	ListCell   *lc;
@@ -201,10 +202,9 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 
 	if (output.keys != NIL)
 		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
-	gpuscan_cost(&path->path, pages, tuples,
-				 compiled->program->ninstrs + compiled->program->ninputs +
-				 2 * (compiled->program->nkeys + compiled->program->naggs),
-				 groups, cpu_operator_cost * list_length(output.aggrefs) +
+	filter_operations = gpuscan_quals_operations(input_rel, rte, quals, &reason);
+	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
+				 gpuscan_cost_operations(compiled->program) - filter_operations, groups, cpu_operator_cost * list_length(output.aggrefs) +
 				 output_rel->reltarget->cost.per_tuple);
 	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);

@@ -535,26 +535,30 @@ test_layouts(void)
 	release(run);
 }
 
-static void
-test_end(void)
+static Table *
+ints_table(int ntuples)
 {
-	GpuScanProgram *program = third_program();
-	const GpuScanLayout *layout = new_layout(ints, 2, 2, NULL);
 	Table *table = new_table(ints);
-	GpuScanBatch batch;
-	uint64_t seed = 7;
-	int wrong = 0;
-	const char *error;
-	GpuScanDevice *other;
-	Run *runs[20];
 
-	for (int i = 0; i < 20000; i++)
+	for (int i = 0; i < ntuples; i++)
 	{
 		Value values[2] = {int4_value(i), int4_value(1)};
 
 		add_tuple(table, 2, values);
 	}
-	batch = (GpuScanBatch){.nblocks = table->nblocks, .blocks = table->blocks};
+	return table;
+}
+
+static void
+test_end(void)
+{
+	GpuScanProgram *program = third_program();
+	const GpuScanLayout *layout = new_layout(ints, 2, 2, NULL);
+	Table *table = ints_table(20000);
+	GpuScanBatch batch = {.nblocks = table->nblocks, .blocks = table->blocks};
+	uint64_t seed = 7;
+	int wrong = 0;
+
 	for (int round = 0; round < 300; round++)
 	{
 		Run *run = new_run();
@@ -572,24 +576,37 @@ test_end(void)
 		release(run);
 	}
 	ok(wrong == 0, "300 requests ended in the middle");
+	free_table(table);
+}
 
-	other = gpuscan_cpu_device.open(3, &error);
+static void
+test_close(void)
+{
+	GpuScanProgram *program = third_program();
+	const GpuScanLayout *layout = new_layout(ints, 2, 2, NULL);
+	const char *error;
+	GpuScanDevice *other = gpuscan_cpu_device.open(3, &error);
+	Table *tables[20];
+	Run *runs[20];
+	int wrong = 0;
+
 	for (int i = 0; i < 20; i++)
 	{
 		GpuScanRequestOptions options;
 		GpuScanRequest *request;
+		GpuScanBatch batch;
 
+		tables[i] = ints_table(5000);
+		batch = (GpuScanBatch){.nblocks = tables[i]->nblocks, .blocks = tables[i]->blocks};
 		runs[i] = new_run();
 		options = run_options(runs[i], program, &layout, 1, 2);
 		gpuscan_cpu_device.begin(other, &options, &request);
 		gpuscan_cpu_device.push(request, &batch);
 	}
 	gpuscan_cpu_device.close(other);
-	wrong = 0;
 	for (int i = 0; i < 20; i++)
 		wrong += runs[i]->ended != 1;
 	ok(wrong == 0, "close ends requests");
-	free_table(table);
 }
 
 int
@@ -607,6 +624,7 @@ main(void)
 	test_layouts();
 	test_corruption();
 	test_end();
+	test_close();
 	gpuscan_cpu_device.close(device);
 	return done_testing();
 }
