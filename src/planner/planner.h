@@ -40,7 +40,8 @@ extern void gpuscan_planner_install(void);
 
 /* scan_path.c, agg_path.c */
 extern void gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern void gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel);
+extern void gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+									 RelOptInfo *output_rel);
 
 /* relation.c */
 extern const char *gpuscan_query_rejected(PlannerInfo *root);

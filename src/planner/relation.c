@@ -78,6 +78,8 @@ replaceable_size(const Path *path)
 			return sizeof(AggPath);
 		case T_Group:
 			return sizeof(GroupPath);
+		case T_Unique:
+			return sizeof(UpperUniquePath);
 		default:
 			return 0;
 	}
