@@ -32,11 +32,13 @@
 typedef struct CpuMemory
 {
 	uint64_t limit;
+	uint64_t device_limit;
+	_Atomic uint64_t *device_used; /* by all requests */
 	_Atomic uint64_t used;
 	_Atomic uint64_t peak;
 } CpuMemory;
 
-/* Zeroed, aligned to 64 bytes; NULL beyond the limit. */
+/* Zeroed, aligned to 64 bytes; NULL beyond a limit. */
 extern void *gpuscan_cpu_alloc(CpuMemory *memory, size_t size);
 extern void gpuscan_cpu_free(CpuMemory *memory, void *pointer, size_t size);
 

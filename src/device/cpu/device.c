@@ -86,6 +86,7 @@ struct GpuScanDevice
 	pthread_cond_t work; /* something may be there to do */
 	uint32_t nthreads;
 	pthread_t *threads;
+	_Atomic uint64_t memory_used; /* by all requests */
 
 	/* Protected by `lock` */
 	bool closing;
@@ -418,6 +419,8 @@ cpu_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanRe
 	r->device = device;
 	r->options = *options;
 	r->memory.limit = options->memory_limit;
+	r->memory.device_limit = options->device_memory_limit;
+	r->memory.device_used = &device->memory_used;
 	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads :
 																			  options->threads;
 	r->plan = gpuscan_cpu_plan_create(options);
