@@ -8,7 +8,7 @@ FLAGS_tsan = -O1 -fsanitize=thread
 
 CPPFLAGS = -D_GNU_SOURCE -Isrc -Icuda -Itest/unit -MMD -MP
 # The flags that PostgreSQL's own build gives those files, as far as they change the code's meaning.
-CFLAGS = -std=gnu11 -g -fno-strict-aliasing -fwrapv -fexcess-precision=standard \
+CFLAGS = -std=gnu11 -g -fno-strict-aliasing -fwrapv -fexcess-precision=standard -ffp-contract=off \
 	-fvisibility=hidden -Wall -Wextra -Werror $(FLAGS_$(VARIANT))
 LDLIBS = -lpthread -lm
 

@@ -27,6 +27,13 @@
 #define PAGE_SIZE 8192
 #define MAX_PARTS 64
 
+/* Rounds of a loop over corrupted pages, in which ThreadSanitizer has nothing to find */
+#ifdef __SANITIZE_THREAD__
+#define ROUNDS(n) ((n) / 20)
+#else
+#define ROUNDS(n) (n)
+#endif
+
 /*
  * Programs
  */

@@ -761,7 +761,7 @@ test_corruption(void)
 
 	table->nblocks = 1;
 	memcpy(good, table->blocks[0].base, PAGE_SIZE);
-	for (int round = 0; round < 1000; round++)
+	for (int round = 0; round < ROUNDS(1000); round++)
 	{
 		char *page = (char *) table->blocks[0].base;
 		GpuScanCode code;
@@ -777,7 +777,7 @@ test_corruption(void)
 			answered = -100000;
 		release(run);
 	}
-	ok(answered > 0 && answered < 1000, "1000 corrupted pages, %d aggregated", answered);
+	ok(answered > 0 && answered < ROUNDS(1000), "corrupted pages, %d aggregated", answered);
 	free_table(table);
 	free(records);
 }

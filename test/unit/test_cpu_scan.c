@@ -463,7 +463,7 @@ test_corruption(void)
 	}
 	table->nblocks = 1;
 	memcpy(good, table->blocks[0].base, PAGE_SIZE);
-	for (int round = 0; round < 3000; round++)
+	for (int round = 0; round < ROUNDS(3000); round++)
 	{
 		char *page = (char *) table->blocks[0].base;
 		uint64_t flips = 1 + unit_random(&seed) % 40;
@@ -481,8 +481,7 @@ test_corruption(void)
 			rechecked += table->blocks[0].outcome[i] == GPUSCAN_TUPLE_RECHECK;
 		}
 	}
-	ok(wrong == 0 && rechecked > 1000, "3000 corrupted pages, %d tuples left to PostgreSQL",
-	   rechecked);
+	ok(wrong == 0 && rechecked > 100, "corrupted pages, %d tuples left to PostgreSQL", rechecked);
 }
 
 static void
