@@ -4,7 +4,7 @@ VARIANT ?= plain
 
 FLAGS_plain = -O2
 FLAGS_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-FLAGS_tsan = -O1 -fsanitize=thread
+FLAGS_tsan = -O2 -fsanitize=thread
 
 CPPFLAGS = -D_GNU_SOURCE -Isrc -Icuda -Itest/unit -MMD -MP
 # The flags that PostgreSQL's own build gives those files, as far as they change the code's meaning.

@@ -204,8 +204,7 @@ next_value(const GpuScanAttr *attr, const char *data, uint32_t size, uint32_t *o
 	}
 	else
 	{
-		total = attr->len > 0 ? (uint32_t) attr->len :
-								(uint32_t) strnlen(data + at, size - at) + 1;
+		total = attr->len > 0 ? (uint32_t) attr->len : (uint32_t) strnlen(data + at, size - at) + 1;
 		if (total > size - at)
 			return GPUSCAN_TUPLE_RECHECK;
 		value->len = total;
@@ -262,8 +261,7 @@ walk_attribute(const CpuDecode *decode, CpuTuples *tuples, uint32_t att, uint32_
 	{
 		const char *data = tuples->data[i];
 		uint32_t size = tuples->info[i].size;
-		GsText *value =
-			fetch >= 0 ? &tuples->located[(size_t) fetch * CPU_CHUNK + i] : &ignored;
+		GsText *value = fetch >= 0 ? &tuples->located[(size_t) fetch * CPU_CHUNK + i] : &ignored;
 		uint8_t fault;
 
 		if (at[i] == NOWHERE)

@@ -221,9 +221,9 @@ next_step(GpuScanRequest *request)
 	{
 		request->step++;
 		request->next_task = 0;
-		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK ?
-							  gpuscan_cpu_merge_num_tasks(&request->merge, request->step) :
-							  0;
+		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK
+							  ? gpuscan_cpu_merge_num_tasks(&request->merge, request->step)
+							  : 0;
 	} while (request->ntasks == 0 && request->step < CPU_MERGE_STEPS);
 	if (request->ntasks > 0)
 	{
@@ -278,8 +278,11 @@ run_merge_task(GpuScanRequest *request)
 		next_step(request);
 }
 
+typedef void (*Work)(GpuScanRequest *request);
+
 /* What a thread can do for a request, or NULL.  Under the lock. */
-static void (*find_work(const GpuScanRequest *request))(GpuScanRequest *)
+static Work
+find_work(const GpuScanRequest *request)
 {
 	if (request->ended || request->active >= request->limit)
 		return NULL;
@@ -298,7 +301,7 @@ serve_one(GpuScanDevice *device)
 {
 	for (GpuScanRequest *request = device->requests; request != NULL; request = request->next)
 	{
-		void (*work)(GpuScanRequest *) = find_work(request);
+		Work work = find_work(request);
 
 		if (request->ended && request->active == 0)
 		{
@@ -421,8 +424,8 @@ cpu_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanRe
 	r->memory.limit = options->memory_limit;
 	r->memory.device_limit = options->device_memory_limit;
 	r->memory.device_used = &device->memory_used;
-	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads :
-																			  options->threads;
+	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads
+																			: options->threads;
 	r->plan = gpuscan_cpu_plan_create(options);
 	r->partials = calloc(r->limit, sizeof(CpuPartial *));
 	r->idle = calloc(r->limit, sizeof(CpuPartial *));

@@ -36,7 +36,8 @@ static bool
 charge(CpuMemory *memory, size_t size)
 {
 	uint64_t used = atomic_fetch_add_explicit(&memory->used, size, memory_order_relaxed) + size;
-	uint64_t device_used = atomic_fetch_add_explicit(memory->device_used, size, memory_order_relaxed);
+	uint64_t device_used =
+		atomic_fetch_add_explicit(memory->device_used, size, memory_order_relaxed);
 	uint64_t peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
 
 	if (used > memory->limit || device_used + size > memory->device_limit)
@@ -44,9 +45,9 @@ charge(CpuMemory *memory, size_t size)
 		uncharge(memory, size);
 		return false;
 	}
-	while (used > peak && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used,
-																  memory_order_relaxed,
-																  memory_order_relaxed))
+	while (used > peak &&
+		   !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used, memory_order_relaxed,
+												  memory_order_relaxed))
 		;
 	return true;
 }
@@ -55,8 +56,8 @@ charge(CpuMemory *memory, size_t size)
 static void *
 map_huge(size_t size)
 {
-	char *start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-					   -1, 0);
+	char *start =
+		mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t before;
 
 	if (start == MAP_FAILED)
