@@ -333,7 +333,7 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
                                                                                                    \
 		parts.negative = 0;                                                                        \
 		sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                                  \
-		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                 \
+		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                    \
 			sum->special |= gs_fsum_special(parts);                                                \
 		else                                                                                       \
 			gs_fsum_add_square(&sum->top, sum->w, N, parts);                                       \
