@@ -47,6 +47,7 @@ extern void gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage,
 extern const char *gpuscan_query_rejected(PlannerInfo *root);
 extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
 extern Path *gpuscan_replaced_path(RelOptInfo *rel);
+extern bool gpuscan_too_cheap(RelOptInfo *rel);
 extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 
 /* cost.c */

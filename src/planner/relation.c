@@ -125,3 +125,19 @@ gpuscan_add_path(RelOptInfo *rel, Path *path)
 	}
 	add_path(rel, path);
 }
+
+/* True if PostgreSQL has a path that costs less than starting a request: planning goes on at once. */
+bool
+gpuscan_too_cheap(RelOptInfo *rel)
+{
+	ListCell *lc;
+
+	if (gpuscan_force || gpuscan_explain_rejected)
+		return false;
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->total_cost <= gpuscan_request_cost)
+			return true;
+	}
+	return false;
+}
