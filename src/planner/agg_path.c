@@ -199,7 +199,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	CustomPath *path;
 
 	if (input_rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(input_rel) ||
-		(grouping && !parse->hasAggs && clauses == NIL))
+		gpuscan_too_cheap(output_rel) || (grouping && !parse->hasAggs && clauses == NIL))
 		return;
 	rte = planner_rt_fetch(input_rel->relid, root);
 	if (rte->rtekind != RTE_RELATION)

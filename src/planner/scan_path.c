@@ -56,7 +56,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	ListCell *lc;
 
 	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
-		rel->baserestrictinfo == NIL ||
+		rel->baserestrictinfo == NIL || gpuscan_too_cheap(rel) ||
 		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
 		return;
 	if ((reason = gpuscan_query_rejected(root)) != NULL ||
