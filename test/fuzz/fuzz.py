@@ -111,6 +111,7 @@ class Fuzzer:
     def __init__(self, options):
         self.options = options
         self.counts = Counts()
+        self.schema = 'fuzz_%d' % os.getpid()      # several may run at once
         os.makedirs(options.out, exist_ok=True)
 
     # One query -----------------------------------------------------------------
@@ -203,7 +204,8 @@ class Fuzzer:
         query = None
         fixed = ['SET client_min_messages = warning', 'SET max_parallel_workers_per_gather = 0',
                  'SET synchronize_seqscans = off', "SET statement_timeout = '120s'",
-                 'DROP SCHEMA IF EXISTS fuzz CASCADE', 'CREATE SCHEMA fuzz', 'SET search_path = fuzz, public']
+                 'DROP SCHEMA IF EXISTS %s CASCADE' % self.schema, 'CREATE SCHEMA ' + self.schema,
+                 'SET search_path = %s, public' % self.schema]
         setup = fixed + settings + table.setup
         try:
             for statement in setup:
@@ -218,7 +220,7 @@ class Fuzzer:
             raise
         finally:
             if not session.connection.closed:
-                session.run('DROP SCHEMA IF EXISTS fuzz CASCADE')
+                session.run('DROP SCHEMA IF EXISTS %s CASCADE' % self.schema)
                 session.connection.close()
         self.counts.cases += 1
 
