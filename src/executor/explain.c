@@ -117,7 +117,8 @@ explain_one_query(Query *query, int cursorOptions, IntoClause *into, ExplainStat
 	List *notes = NIL;
 	ListCell *lc;
 
-	gpuscan_rejected_reset();
+	if (gpuscan_explain_rejected)
+		gpuscan_rejected_reset();
 	if (prev_ExplainOneQuery_hook)
 		prev_ExplainOneQuery_hook(query, cursorOptions, into, es, queryString, params, queryEnv);
 	else
@@ -127,7 +128,7 @@ explain_one_query(Query *query, int cursorOptions, IntoClause *into, ExplainStat
 		return;
 	foreach(lc, gpuscan_rejected_list())
 		notes = lappend(notes, strVal(lfirst(lc)));
-	if (notes == NIL && es->format == EXPLAIN_FORMAT_TEXT)
+	if (notes == NIL)
 		return;
 	ExplainOpenGroup("GpuScan", NULL, true, es);
 	if (es->format == EXPLAIN_FORMAT_TEXT)

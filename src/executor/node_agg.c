@@ -64,7 +64,8 @@ begin(CustomScanState *css, EState *estate, int eflags)
 		(RowExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, nkeys + naggrefs + 1))->expr;
 	state->quals = quals->args;
 	state->varno = linitial_node(Var, relations->args)->varno;
-	state->parent = ExecGetRangeTableRelation(estate, state->varno);
+	/* which also refuses a materialized view without data */
+	state->parent = ExecOpenScanRelation(estate, state->varno, eflags);
 	for_each_from(lc, relations->args, 1)
 		state->relations = lappend(state->relations,
 								   ExecGetRangeTableRelation(estate, lfirst_node(Var, lc)->varno));

@@ -70,7 +70,10 @@ store_tuple(GpuScanState *state, uint32 i, TupleTableSlot *slot)
 	if (BufferIsValid(block->buffer))
 		ExecStoreBufferHeapTuple(&state->tuple, slot, block->buffer);
 	else
+	{
 		ExecForceStoreHeapTuple(&state->tuple, slot, false);
+		slot->tts_tableOid = state->tuple.t_tableOid;
+	}
 }
 
 /* The next tuple that meets the device's conditions in what we have, or false. */

@@ -7,8 +7,9 @@
  * evaluate them for each tuple, or never.  So an error that such an evaluation
  * raises need not be the query's: it makes the node run its replaced plan,
  * which raises it or not.  Catching it without a subtransaction is sound
- * because values.c admits only built-in functions, which hold nothing but
- * memory when they report a data exception; every other error is passed on.
+ * because values.c admits only PostgreSQL's own C functions, which hold nothing
+ * but memory when they report bad data or a name that does not exist; every
+ * other error is passed on.
  * Uncorrelated subqueries are run outside of that, as a parallel plan of
  * PostgreSQL's would.
  *
@@ -61,7 +62,8 @@ gpuscan_parameter_evaluate(void *arg, Expr *expr, Datum *value, bool *isnull)
 	{
 		int sqlerrcode = geterrcode();
 
-		if (ERRCODE_TO_CATEGORY(sqlerrcode) != ERRCODE_DATA_EXCEPTION)
+		if (ERRCODE_TO_CATEGORY(sqlerrcode) != ERRCODE_DATA_EXCEPTION &&
+			ERRCODE_TO_CATEGORY(sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		FlushErrorState();

@@ -33,6 +33,19 @@ gpuscan_replaced_start(GpuScanNodeState *node, const char *reason)
 	}
 }
 
+/* Puts a scan's tuple into our own scan slot, where WHERE CURRENT OF looks for it. */
+static void
+show_position(GpuScanNodeState *node)
+{
+	PlanState *scan = linitial(node->css.custom_ps);
+
+	if (node->css.ss.ss_currentRelation == NULL)
+		return;
+	if (IsA(scan, ResultState))
+		scan = outerPlanState(scan);
+	ExecCopySlot(node->css.ss.ss_ScanTupleSlot, ((ScanState *) scan)->ss_ScanTupleSlot);
+}
+
 TupleTableSlot *
 gpuscan_replaced_next(GpuScanNodeState *node)
 {
@@ -43,6 +56,7 @@ gpuscan_replaced_next(GpuScanNodeState *node)
 	ExecClearTuple(result);
 	if (TupIsNull(slot))
 		return NULL;
+	show_position(node);
 	slot_getallattrs(slot);
 	memcpy(result->tts_values, slot->tts_values, natts * sizeof(Datum));
 	memcpy(result->tts_isnull, slot->tts_isnull, natts * sizeof(bool));

@@ -42,6 +42,7 @@ typedef struct OutputContext
 {
 	List *keys;
 	List *aggrefs;
+	const char *reason; /* why an output cannot be had, or NULL */
 } OutputContext;
 
 static Plan *plan_aggregation(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
@@ -67,6 +68,11 @@ output_walker(Node *node, OutputContext *context)
 	{
 		context->aggrefs = list_append_unique(context->aggrefs, node);
 		return false;
+	}
+	if (IsA(node, GroupingFunc))
+	{
+		context->reason = "GROUPING is not offloaded";
+		return true;
 	}
 	if (IsA(node, Var) || IsA(node, PlaceHolderVar))
 	{
@@ -219,14 +225,18 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	replaced = gpuscan_replaced_path(output_rel);
 	if (reason == NULL && replaced == NULL)
 		reason = "PostgreSQL answers it from an index";
+	if (reason == NULL)
+	{
+		output_walker((Node *) replaced->pathtarget->exprs, &output);
+		output_walker(having, &output);
+		reason = output.reason;
+	}
 	if (reason != NULL)
 	{
 		gpuscan_rejected_note("GpuAgg", rte->relid, reason);
 		return;
 	}
 
-	output_walker((Node *) replaced->pathtarget->exprs, &output);
-	output_walker(having, &output);
 	quals = ordered_quals(root, input_rel->baserestrictinfo);
 
 	input.varno = input_rel->relid;

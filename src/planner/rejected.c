@@ -17,6 +17,7 @@
 
 static MemoryContext context = NULL;
 static List *notes = NIL;
+static bool collecting = false; /* an EXPLAIN is planning */
 
 void
 gpuscan_rejected_reset(void)
@@ -25,6 +26,7 @@ gpuscan_rejected_reset(void)
 		context = AllocSetContextCreate(TopMemoryContext, "gpuscan rejected", ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(context);
 	notes = NIL;
+	collecting = true;
 }
 
 /* Adds a line unless it is there: a subquery can be planned more than once. */
@@ -34,7 +36,7 @@ gpuscan_rejected_note(const char *node, Oid relid, const char *reason)
 	MemoryContext old;
 	String *note;
 
-	if (!gpuscan_explain_rejected || context == NULL)
+	if (!gpuscan_explain_rejected || !collecting)
 		return;
 	old = MemoryContextSwitchTo(context);
 	note = makeString(psprintf("%s on %s: %s", node, get_rel_name(relid), reason));
@@ -52,9 +54,10 @@ gpuscan_rejected_note_cost(const char *node, Oid relid, const Path *ours, const 
 									   ours->total_cost, theirs->total_cost));
 }
 
-/* The lines, as String nodes, in the order of planning. */
+/* The lines, as String nodes, in the order of planning; none are added any more. */
 List *
 gpuscan_rejected_list(void)
 {
+	collecting = false;
 	return notes;
 }

@@ -61,13 +61,15 @@ gpuscan_relation_rejected(RangeTblEntry *rte)
 static size_t
 replaceable_size(const Path *path)
 {
-	/* a MinMaxAggPath would have setrefs.c replace our Aggrefs too */
+	/*
+	 * A MinMaxAggPath would have setrefs.c replace our Aggrefs too; an index-only
+	 * scan has no tuple that WHERE CURRENT OF could find.
+	 */
 	switch (path->pathtype)
 	{
 		case T_SeqScan:
 			return sizeof(Path);
 		case T_IndexScan:
-		case T_IndexOnlyScan:
 			return sizeof(IndexPath);
 		case T_BitmapHeapScan:
 			return sizeof(BitmapHeapPath);

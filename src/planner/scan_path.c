@@ -40,20 +40,65 @@ gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const
 	return compiled ? gpuscan_cost_operations(compiled->program) : -1;
 }
 
+/*
+ * The RestrictInfos that the device evaluates; the conditions that PostgreSQL
+ * evaluates are appended to *local.  A condition that may leak what it sees
+ * waits for those of a lower security level that stay behind.
+ */
+static List *
+split_quals(RelOptInfo *rel, RangeTblEntry *rte, List **local)
+{
+	List *eligible = NIL;
+	List *device = NIL;
+	Index barrier = PG_UINT32_MAX;
+	ListCell *lc;
+
+	/* a gating Result above the scan tests those without Vars */
+	foreach(lc, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		const char *reason = NULL;
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (gpuscan_quals_operations(rel, rte, list_make1(rinfo->clause), &reason) >= 0)
+			eligible = lappend(eligible, rinfo);
+		else
+		{
+			*local = lappend(*local, rinfo->clause);
+			barrier = Min(barrier, rinfo->security_level);
+			gpuscan_rejected_note("GpuScan", rte->relid, reason);
+		}
+	}
+	foreach(lc, eligible)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->leakproof || rinfo->security_level <= barrier)
+			device = lappend(device, rinfo);
+		else
+		{
+			*local = lappend(*local, rinfo->clause);
+			gpuscan_rejected_note(
+				"GpuScan", rte->relid,
+				"a condition has to wait for one of a security policy or barrier");
+		}
+	}
+	return device;
+}
+
 /* Adds a GpuScan path to a base relation, or notes why not. */
 void
 gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	const char *reason = NULL;
-	List *device = NIL;
-	List *device_quals = NIL;
+	List *device;
 	List *local_quals = NIL;
 	QualCost local_cost;
 	double passed;
 	CustomPath *path;
 	Path *replaced;
 	int operations;
-	ListCell *lc;
 
 	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
 		rel->baserestrictinfo == NIL || gpuscan_too_cheap(rel) ||
@@ -66,35 +111,18 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 	}
 
-	/* a gating Result above the scan tests those without Vars */
-	foreach(lc, rel->baserestrictinfo)
-	{
-		RestrictInfo *rinfo = lfirst(lc);
-		const char *qual_reason = NULL;
-
-		if (rinfo->pseudoconstant)
-			continue;
-		if (gpuscan_quals_operations(rel, rte, list_make1(rinfo->clause), &qual_reason) >= 0)
-		{
-			device = lappend(device, rinfo);
-			device_quals = lappend(device_quals, rinfo->clause);
-		}
-		else
-		{
-			local_quals = lappend(local_quals, rinfo->clause);
-			gpuscan_rejected_note("GpuScan", rte->relid, qual_reason);
-		}
-	}
+	device = split_quals(rel, rte, &local_quals);
 	if (device == NIL)
 		return;
-	operations = gpuscan_quals_operations(rel, rte, device_quals, &reason);
-	replaced = gpuscan_replaced_path(rel);
-	if (operations < 0 || replaced == NULL)
+	operations = gpuscan_quals_operations(rel, rte, get_actual_clauses(device), &reason);
+	if (operations < 0)
 	{
-		gpuscan_rejected_note("GpuScan", rte->relid,
-							  reason ? reason : "no plan of PostgreSQL's could replace it");
+		gpuscan_rejected_note("GpuScan", rte->relid, reason);
 		return;
 	}
+	replaced = gpuscan_replaced_path(rel);
+	if (replaced == NULL)
+		replaced = create_seqscan_path(root, rel, NULL, 0);
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;

@@ -367,12 +367,16 @@ static void
 round_to(GpuScanCompiler *c, GpuScanValue *value, int scale)
 {
 	int128 power = gpuscan_power_of_ten(value->scale - scale);
-	bool wide = value->cls == GPUSCAN_I128;
 
 	if (value->scale == scale)
 		return;
-	value->reg = emit2(c, wide ? GPUSCAN_OP_DEC128_ROUND : GPUSCAN_OP_DEC64_ROUND, value->reg,
-					   gpuscan_build_param(c, value->cls, false, power));
+
+	/* numeric(18,23) has 18 digits, and more behind the point */
+	if (value->scale - scale > DIGITS64)
+		gpuscan_decimal_widen(c, value);
+	value->reg =
+		emit2(c, value->cls == GPUSCAN_I128 ? GPUSCAN_OP_DEC128_ROUND : GPUSCAN_OP_DEC64_ROUND,
+			  value->reg, gpuscan_build_param(c, value->cls, false, power));
 	value->digits = Max(value->digits - (value->scale - scale) + 1, 1);
 	value->scale = scale;
 	value->constant = false;
@@ -431,6 +435,7 @@ gpuscan_decimal_to_integer(GpuScanCompiler *c, GpuScanValue *value)
 		value->reg = emit1(c, GPUSCAN_OP_I128_TO_I64, value->reg);
 	value->cls = GPUSCAN_I64;
 	value->numeric = false;
+	value->dscale = GPUSCAN_NO_REGISTER;
 }
 
 /* To float8. */
@@ -444,4 +449,5 @@ gpuscan_decimal_to_float(GpuScanCompiler *c, GpuScanValue *value)
 			  value->reg, scale);
 	value->cls = GPUSCAN_F64;
 	value->numeric = false;
+	value->dscale = GPUSCAN_NO_REGISTER;
 }

@@ -13,6 +13,7 @@
 #include "gpuscan.h"
 
 #include "access/transam.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
@@ -21,7 +22,9 @@
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/float.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* The value of a class that is not TEXT as build_param wants it. */
@@ -101,10 +104,23 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 	return true;
 }
 
+/* True for what is volatile, or not written in C as part of PostgreSQL. */
 static bool
 is_foreign_function(Oid funcid, void *context pg_attribute_unused())
 {
-	return funcid >= FirstNormalObjectId || func_volatile(funcid) == PROVOLATILE_VOLATILE;
+	HeapTuple tuple;
+	Form_pg_proc proc;
+	bool foreign;
+
+	if (funcid >= FirstNormalObjectId)
+		return true;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	proc = (Form_pg_proc) GETSTRUCT(tuple);
+	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE;
+	ReleaseSysCache(tuple);
+	return foreign;
 }
 
 /* True if PostgreSQL cannot give this one value for the whole execution. */
@@ -283,6 +299,8 @@ decimal_member(Datum datum, const GpuScanValue *scalar, GpuScanClass cls, int128
 	int scale;
 	int128 power;
 
+	/* without its trailing zeros, what still has too many digits is out of reach */
+	datum = DirectFunctionCall1(numeric_trim_scale, datum);
 	if (!gpuscan_decimal_parse(datum, decimal, &scale))
 		return false;
 	power = gpuscan_power_of_ten(abs(scalar->scale - scale));
