@@ -64,7 +64,8 @@ PG_CPPFLAGS = -Isrc -Icuda -isystem $(shell $(PG_CONFIG) --includedir-server) -M
 # PGDLLEXPORT is empty; an SQL function still needs an `extern PGDLLEXPORT Datum`
 # of its own ahead of PG_FUNCTION_INFO_V1.
 PG_CPPFLAGS += '-DPGDLLEXPORT=__attribute__((visibility("default")))'
-PG_CFLAGS = -std=gnu11 -fvisibility=hidden -Wall -Wextra -Werror
+# No contraction into fma: float results are the same on every processor.
+PG_CFLAGS = -std=gnu11 -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Werror
 SHLIB_LINK = -lpthread -lm
 
 # In the order of their names; 00_setup makes what the others use.

@@ -6,7 +6,7 @@ GROUP BY 1 ORDER BY 1::text;
 
 -- Every setting has a description, and sizes have units.
 SELECT name, unit, context, vartype, category FROM pg_settings WHERE name LIKE 'gpuscan.%' ORDER BY name COLLATE "C";
-SELECT name FROM pg_settings WHERE name LIKE 'gpuscan.%' AND (short_desc = '' OR extra_desc IS NULL) ORDER BY 1;
+SELECT name FROM pg_settings WHERE name LIKE 'gpuscan.%' AND short_desc = '' ORDER BY 1;
 
 -- The prefix is reserved.
 SET gpuscan.no_such_setting = 1;

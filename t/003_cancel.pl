@@ -20,8 +20,11 @@ ok(ours($node, $_), 'the plan is ours') foreach @queries;
 
 my $psql = sub {
 	my ($sql, $out, $err) = @_;
-	return IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=victim', '-f', '-' ],
-		'<', \$sql, '>', $out, '2>', $err);
+	my $file = $node->basedir . '/script.sql';
+	unlink $file;
+	append_to_file($file, $sql);
+	return IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=victim', '-f', $file ],
+		'<', \'', '>', $out, '2>', $err);
 };
 
 # statement_timeout, from before the first batch to the last
@@ -59,13 +62,13 @@ cmp_ok($cancels, '>', 20, "statements were cancelled ($cancels)");
 unlike($err, qr/(ERROR|FATAL|PANIC):  (?!canceling statement due to user request)/, 'with no other error');
 no_requests_left($node, 'cancelled statements leave no request');
 
-# pg_terminate_backend
+# pg_terminate_backend, after the session has begun to work
 for my $i (1 .. 100)
 {
 	($out, $err) = ('', '');
-	$run = $psql->("SET gpuscan.force = on;\nSELECT count(*) FROM ($queries[ $i % @queries ]) q;\n" x 20, \$out, \$err);
+	$run = $psql->("SET gpuscan.force = on;\n" . "SELECT count(*) FROM ($queries[ $i % @queries ]) q;\n" x 100, \$out, \$err);
 	sleep 0.01 * ($i % 7);
-	$node->poll_query_until('postgres', "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE application_name = 'victim'");
+	$node->poll_query_until('postgres', "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE application_name = 'victim' AND state = 'active'");
 	$run->finish;
 }
 no_requests_left($node, 'terminated sessions leave no request');

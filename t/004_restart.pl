@@ -44,7 +44,7 @@ crash($session->query_safe('SELECT pg_backend_pid()'));
 $session->{run}->kill_kill;
 check('after the crash of a backend with a request');
 
-crash($node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE '%gpuscan%'"));
+crash($node->safe_psql('postgres', "SELECT pid FROM gpuscan_service"));
 check('after a killed service');
 
 $node->stop('immediate');
@@ -56,7 +56,7 @@ $node->reload;
 check('after a reload');
 
 # A postmaster that is gone takes the service with it.
-my $service = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE '%gpuscan%'");
+my $service = $node->safe_psql('postgres', "SELECT pid FROM gpuscan_service");
 $node->kill9;
 my $gone = 0;
 for (1 .. 100)

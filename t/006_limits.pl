@@ -55,7 +55,7 @@ is(replaced($node, $distinct, "SET gpuscan.query_memory_limit = '256MB'"), undef
 $node->stop('fast');
 
 # The device's own limit, and one thread.
-$node = start_node('device_limit', 'gpuscan.cpu_memory_limit' => '16MB', 'gpuscan.cpu_threads' => 1);
+$node = start_node('device_limit', 'gpuscan.cpu_memory_limit' => '64MB', 'gpuscan.cpu_threads' => 1);
 fill($node, 400_000);
 my $wide = 'SELECT count(*), sum(c) FROM (SELECT id, b, n, f, count(*) AS c, sum(n) AS s, avg(f) AS g FROM t GROUP BY id, b, n, f) q';
 same_answer($node, $wide, 'the answer is right whether it fits or not');

@@ -284,6 +284,8 @@ explain(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	GpuScanState *state = (GpuScanState *) css;
 
+	if (es->analyze)
+		rewind_batch(state);
 	gpuscan_explain_expressions("Device Filter", state->device_quals, &state->node, ancestors, es);
 	gpuscan_explain_node(&state->node, es);
 }

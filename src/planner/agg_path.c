@@ -76,14 +76,14 @@ output_walker(Node *node, OutputContext *context)
 	return expression_tree_walker(node, output_walker, context);
 }
 
-/* The grouping expressions, or NULL reason set where equality is not a listed one. */
+/* The grouping expressions; reason is set where equality is not a listed one. */
 static List *
-group_keys(PlannerInfo *root, const char **reason)
+group_keys(PlannerInfo *root, List *clauses, const char **reason)
 {
 	List	   *keys = NIL;
 	ListCell   *lc;
 
-	foreach(lc, root->parse->groupClause)
+	foreach(lc, clauses)
 	{
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		const GpuScanFunction *equality = gpuscan_eligible_function(get_opcode(clause->eqop));
@@ -127,11 +127,18 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tup
 	return relids;
 }
 
-/* Adds a GpuAgg path to the grouping's relation, or notes why not. */
+/*
+ * Adds a GpuAgg path to the relation of a grouping, or of a DISTINCT over what
+ * was not grouped, or notes why not.
+ */
 void
-gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
+gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+						 RelOptInfo *output_rel)
 {
 	Query	   *parse = root->parse;
+	bool		grouping = stage == UPPERREL_GROUP_AGG;
+	List	   *clauses = grouping ? parse->groupClause : parse->distinctClause;
+	Node	   *having = grouping ? parse->havingQual : NULL;
 	RangeTblEntry *rte;
 	GpuScanCompileInput input = {0};
 	GpuScanCompiled *compiled;
@@ -142,12 +149,13 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	double		pages = 0;
 	double		tuples = 0;
 	double		groups = 1;
+	int			filter_operations;
 	Path	   *replaced;
 	CustomPath *path;
 	ListCell   *lc;
 
 	if (input_rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(input_rel) ||
-		(!parse->hasAggs && parse->groupClause == NIL))
+		(grouping && !parse->hasAggs && clauses == NIL))
 		return;
 	rte = planner_rt_fetch(input_rel->relid, root);
 	if (rte->rtekind != RTE_RELATION)
@@ -156,12 +164,14 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	reason = gpuscan_query_rejected(root);
 	if (reason == NULL && parse->groupingSets != NIL)
 		reason = "grouping sets are not offloaded";
+	if (reason == NULL && !grouping && parse->hasDistinctOn)
+		reason = "DISTINCT ON is not offloaded";
 	if (reason == NULL && parse->hasTargetSRFs)
 		reason = "set-returning functions beside aggregates are not offloaded";
 	if (reason == NULL)
 		relids = scanned_relations(root, input_rel, &pages, &tuples, &reason);
 	if (reason == NULL)
-		output.keys = group_keys(root, &reason);
+		output.keys = group_keys(root, clauses, &reason);
 	replaced = gpuscan_replaced_path(output_rel);
 	if (reason == NULL && replaced == NULL)
 		reason = "PostgreSQL answers it from an index";
@@ -171,8 +181,8 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 		return;
 	}
 
-	output_walker((Node *) output_rel->reltarget->exprs, &output);
-	output_walker(parse->havingQual, &output);
+	output_walker((Node *) replaced->pathtarget->exprs, &output);
+	output_walker(having, &output);
 	foreach(lc, input_rel->baserestrictinfo)
 		quals = lappend(quals, lfirst_node(RestrictInfo, lc)->clause);
 
@@ -192,24 +202,22 @@ gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = output_rel;
-	path->path.pathtarget = output_rel->reltarget;
+	path->path.pathtarget = replaced->pathtarget;
 	path->path.rows = replaced->rows;
 	path->custom_paths = list_make1(replaced);
 	path->custom_private = list_make5(output.keys, output.aggrefs, quals,
-									  lcons_int(input_rel->relid, relids), parse->havingQual);
+									  lcons_int(input_rel->relid, relids), having);
 	path->methods = &agg_path_methods;
 
 	if (output.keys != NIL)
 		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
-	gpuscan_cost(&path->path, pages, tuples,
-				 compiled->program->ninstrs + compiled->program->ninputs +
-				 2 * (compiled->program->nkeys + compiled->program->naggs),
-				 groups, cpu_operator_cost * list_length(output.aggrefs) +
-				 output_rel->reltarget->cost.per_tuple);
-	if (!gpuscan_force)
-		path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
+	filter_operations = gpuscan_quals_operations(input_rel, rte, quals, &reason);
+	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
+				 gpuscan_cost_operations(compiled->program) - filter_operations, groups, cpu_operator_cost * list_length(output.aggrefs) +
+				 replaced->pathtarget->cost.per_tuple);
+	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
-	add_path(output_rel, &path->path);
+	gpuscan_add_path(output_rel, &path->path);
 }
 
 static bool

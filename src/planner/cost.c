@@ -17,20 +17,23 @@
 #include "planner/planner.h"
 
 /*
- * Fills the path's costs: `tuples` on `pages` are read, `operations` run on
- * each tuple, and `rows` come back that each cost `cost_per_row` more.
+ * Fills the path's costs: `tuples` on `pages` are read, and `filter_operations`
+ * run on each of them; on the `passed` ones `operations` more; and `rows` come
+ * back that each cost `cost_per_row` more than a tuple does.
  */
 void
-gpuscan_cost(Path *path, double pages, double tuples, int operations, double rows, Cost cost_per_row)
+gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, double passed,
+			 int operations, double rows, Cost cost_per_row)
 {
-	Cost		read = seq_page_cost * pages + gpuscan_tuple_cost * tuples +
-	gpuscan_operator_cost * operations * tuples;
-
-	if (gpuscan_force)
-	{
-		path->startup_cost = path->total_cost = 0;
-		return;
-	}
 	path->startup_cost = gpuscan_request_cost;
-	path->total_cost = gpuscan_request_cost + read + (cpu_tuple_cost + cost_per_row) * rows;
+	path->total_cost = gpuscan_request_cost + seq_page_cost * pages + gpuscan_tuple_cost * tuples +
+		gpuscan_operator_cost * (filter_operations * tuples + operations * passed) +
+		(cpu_tuple_cost + cost_per_row) * rows;
+}
+
+/* The operations of a tuple in a Program: decoding, computing, grouping. */
+int
+gpuscan_cost_operations(const GpuScanProgram *program)
+{
+	return program->ninputs + program->ninstrs + 2 * (program->nkeys + program->naggs);
 }

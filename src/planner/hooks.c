@@ -29,8 +29,8 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 {
 	if (prev_create_upper_paths_hook)
 		prev_create_upper_paths_hook(root, stage, input_rel, output_rel, extra);
-	if (gpuscan_enabled && stage == UPPERREL_GROUP_AGG)
-		gpuscan_plan_aggregation(root, input_rel, output_rel);
+	if (gpuscan_enabled && (stage == UPPERREL_GROUP_AGG || stage == UPPERREL_DISTINCT))
+		gpuscan_plan_aggregation(root, stage, input_rel, output_rel);
 }
 
 void

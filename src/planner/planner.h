@@ -12,6 +12,7 @@
 
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
+#include "program/program.h"
 
 /*
  * Neither path supports projection: the node has exactly its path's target, and
@@ -39,16 +40,20 @@ extern void gpuscan_planner_install(void);
 
 /* scan_path.c, agg_path.c */
 extern void gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern void gpuscan_plan_aggregation(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel);
+extern void gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+									 RelOptInfo *output_rel);
 
 /* relation.c */
 extern const char *gpuscan_query_rejected(PlannerInfo *root);
 extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
 extern Path *gpuscan_replaced_path(RelOptInfo *rel);
+extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 
 /* cost.c */
-extern void gpuscan_cost(Path *path, double pages, double tuples, int operations, double rows,
-						 Cost cost_per_row);
+extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,
+						 double passed, int operations, double rows, Cost cost_per_row);
+extern int	gpuscan_cost_operations(const GpuScanProgram *program);
+extern int	gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason);
 
 /* rejected.c: what EXPLAIN shows with gpuscan.explain_rejected */
 extern void gpuscan_rejected_reset(void);

@@ -46,7 +46,7 @@ gpuscan_rejected_note(const char *node, Oid relid, const char *reason)
 void
 gpuscan_rejected_note_cost(const char *node, Oid relid, const Path *ours, const Path *theirs)
 {
-	if (gpuscan_explain_rejected && ours->total_cost >= theirs->total_cost)
+	if (gpuscan_explain_rejected && !gpuscan_force && ours->total_cost >= theirs->total_cost)
 		gpuscan_rejected_note(node, relid,
 							  psprintf("it would cost %.2f, PostgreSQL's own plan costs %.2f",
 									   ours->total_cost, theirs->total_cost));

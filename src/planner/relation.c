@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_class.h"
+#include "optimizer/pathnode.h"
 #include "planner/planner.h"
 #include "utils/rel.h"
 
@@ -77,6 +78,8 @@ replaceable_size(const Path *path)
 			return sizeof(AggPath);
 		case T_Group:
 			return sizeof(GroupPath);
+		case T_Unique:
+			return sizeof(UpperUniquePath);
 		default:
 			return 0;
 	}
@@ -108,4 +111,16 @@ gpuscan_replaced_path(RelOptInfo *rel)
 		best = copy;
 	}
 	return best;
+}
+
+/* Adds our path to PostgreSQL's, or with gpuscan.force puts it in their place. */
+void
+gpuscan_add_path(RelOptInfo *rel, Path *path)
+{
+	if (gpuscan_force)
+	{
+		rel->pathlist = NIL;
+		rel->partial_pathlist = NIL;
+	}
+	add_path(rel, path);
 }

@@ -26,9 +26,9 @@ static const CustomPathMethods scan_path_methods = {
 	.PlanCustomPath = plan_scan,
 };
 
-/* The number of operations, or -1 with a reason. */
-static int
-compile_qual(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason)
+/* The operations of a filter of these conditions, or -1 with a reason. */
+int
+gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason)
 {
 	GpuScanCompileInput input = {0};
 	GpuScanCompiled *compiled;
@@ -37,7 +37,7 @@ compile_qual(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reas
 	input.relid = rte->relid;
 	input.quals = quals;
 	compiled = gpuscan_program_compile(&input, reason);
-	return compiled ? compiled->program->ninstrs + compiled->program->ninputs : -1;
+	return compiled ? gpuscan_cost_operations(compiled->program) : -1;
 }
 
 /* Adds a GpuScan path to a base relation, or notes why not. */
@@ -49,7 +49,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	List	   *device_quals = NIL;
 	List	   *local_quals = NIL;
 	QualCost	local_cost;
-	Selectivity selectivity;
+	double		passed;
 	CustomPath *path;
 	Path	   *replaced;
 	int			operations;
@@ -73,7 +73,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 		if (rinfo->pseudoconstant)
 			continue;
-		if (compile_qual(rel, rte, list_make1(rinfo->clause), &qual_reason) >= 0)
+		if (gpuscan_quals_operations(rel, rte, list_make1(rinfo->clause), &qual_reason) >= 0)
 		{
 			device = lappend(device, rinfo);
 			device_quals = lappend(device_quals, rinfo->clause);
@@ -86,7 +86,7 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	}
 	if (device == NIL)
 		return;
-	operations = compile_qual(rel, rte, device_quals, &reason);
+	operations = gpuscan_quals_operations(rel, rte, device_quals, &reason);
 	replaced = gpuscan_replaced_path(rel);
 	if (operations < 0 || replaced == NULL)
 	{
@@ -103,12 +103,12 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	path->custom_private = device;
 	path->methods = &scan_path_methods;
 
-	selectivity = clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
+	passed = rel->tuples * clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&local_cost, local_quals, root);
-	gpuscan_cost(&path->path, rel->pages, rel->tuples, operations, rel->tuples * selectivity,
+	gpuscan_cost(&path->path, rel->pages, rel->tuples, operations, passed, 0, passed,
 				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
 	gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
-	add_path(rel, &path->path);
+	gpuscan_add_path(rel, &path->path);
 }
 
 /* The plan node; see planner.h for what it carries. */

@@ -368,6 +368,14 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 		appendBinaryStringInfo(&c->blob, (char *) &bits, gpuscan_set_member_size(cls));
 		n++;
 	}
+	if (n == 0 && nmembers > 0)
+	{
+		/* an empty set would be false for NULL: put in what no numeric reaches */
+		int128		unreached = cls == GPUSCAN_I64 ? PG_INT64_MAX : gpuscan_power_of_ten(38);
+
+		appendBinaryStringInfo(&c->blob, (char *) &unreached, gpuscan_set_member_size(cls));
+		n = 1;
+	}
 	n = sort_members(c, cls, offset, n);
 	*set = gpuscan_build_set(c, cls, has_null, n, offset);
 	return true;
