@@ -317,12 +317,11 @@ emit_input(Generator *g, int phase, const GpuScanInput *input, int value)
 			break;
 		case GPUSCAN_DECODE_DEC64:
 		case GPUSCAN_DECODE_DEC128:
-			EMIT("\t\tf%d = gs_numeric_to_%s((const unsigned char *) v[%d].p, v[%d].len, %d, &r%d);\n",
-				 r, class_names[g->classes[r]], value, value, input->scale, r);
+			EMIT("\t\tf%d = numeric_to_%s(v[%d], %d, &r%d);\n", r, class_names[g->classes[r]], value,
+				 input->scale, r);
 			break;
 		case GPUSCAN_DECODE_DSCALE:
-			EMIT("\t\tf%d = gs_numeric_dscale((const unsigned char *) v[%d].p, v[%d].len, &r%d);\n", r,
-				 value, value, r);
+			EMIT("\t\tf%d = numeric_dscale(v[%d], &r%d);\n", r, value, r);
 			break;
 		case GPUSCAN_DECODE_TEXT:
 			EMIT("\t\tr%d = v[%d];\n", r, value);

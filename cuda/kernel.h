@@ -29,9 +29,9 @@
 #include "launch.h"
 #include "program/program.h"
 
-#define GS_DEVICE static __device__ __forceinline__
+#define GS_DEVICE static __device__ inline
 #define GS_DEVICE_CALL static __device__ __noinline__
-#define GS_MEMBER __device__ __forceinline__
+#define GS_MEMBER __device__ inline
 
 /* GpuScanCode and GpuScanOutcome, device.h */
 #define LEFT_TO_POSTGRES 1
@@ -155,7 +155,7 @@ open_tuple(const CudaBlock &block, const char *base, uint32_t i, Tuple &tuple)
 }
 
 /* Reads the varlena at p, of which `size` bytes are ours; returns a fault. */
-GS_DEVICE uint32_t
+GS_DEVICE_CALL uint32_t
 read_varlena(const char *p, uint32_t size, GsText &payload, uint32_t &total)
 {
 	uint8_t first;
@@ -239,7 +239,7 @@ walk_fixed(const Tuple &tuple, uint32_t att, uint32_t len, uint32_t align, uint3
 	return 0;
 }
 
-GS_DEVICE uint32_t
+GS_DEVICE_CALL uint32_t
 walk_varlena(const Tuple &tuple, uint32_t att, uint32_t align, bool needed, uint32_t &offset,
 			 GsText &value)
 {
@@ -316,6 +316,24 @@ load_unaligned(const char *p)
 
 	memcpy(&value, p, sizeof(value));
 	return value;
+}
+
+GS_DEVICE_CALL uint8_t
+numeric_to_i64(GsText value, int scale, int64_t *dst)
+{
+	return gs_numeric_to_i64((const unsigned char *) value.p, value.len, scale, dst);
+}
+
+GS_DEVICE_CALL uint8_t
+numeric_to_i128(GsText value, int scale, gs_i128 *dst)
+{
+	return gs_numeric_to_i128((const unsigned char *) value.p, value.len, scale, dst);
+}
+
+GS_DEVICE uint8_t
+numeric_dscale(GsText value, int32_t *dst)
+{
+	return gs_numeric_dscale((const unsigned char *) value.p, value.len, dst);
 }
 
 /* The flags of a strict operation, `mine` if its operands have none */
@@ -427,7 +445,7 @@ mix(uint64_t hash, GsText text)
  * Texts that outlive their page: a length of 4 bytes, then the bytes, at an
  * offset that is a multiple of 8 in table.texts
  */
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 keep_text(const CudaLaunch &launch, GsText text, uint64_t &offset)
 {
 	uint64_t need = ((uint64_t) text.len + 4 + 7) / 8 * 8;
@@ -486,7 +504,7 @@ make_row(const CudaLaunch &launch, Keys &keys, uint32_t hash, uint32_t &row)
 
 /* NO_ROW: the tuple waits. */
 template <class Keys>
-GS_DEVICE uint32_t
+GS_DEVICE_CALL uint32_t
 find_row(const CudaLaunch &launch, Keys &keys, uint32_t hash)
 {
 	uint64_t *claims = (uint64_t *) launch.table.claims;
@@ -610,7 +628,7 @@ pair_slot(uint64_t hash)
 
 /* Adds a pair, and one to *count if it is new; false: the tuple waits. */
 template <class Value>
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value,
 		 uint64_t *count)
 {
@@ -659,7 +677,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 
 /* Enters the pairs of an old table into a new one.  By k_rehash_pairs. */
 template <class Value>
-GS_DEVICE void
+GS_DEVICE_CALL void
 place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
 {
 	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;

@@ -41,7 +41,8 @@ bool
 gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log)
 {
 	char arch[40];
-	const char *const options[] = {arch, "-device-int128", "-fmad=false", "-std=c++17"};
+	const char *const options[] = {arch, "-device-int128", "-fmad=false", "-std=c++17",
+								   "-default-device", "-w"};
 	nvrtcProgram program;
 	size_t size = 0;
 	bool ok;

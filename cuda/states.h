@@ -44,7 +44,7 @@ add_wide(uint64_t &lo, int64_t &hi, gs_i128 value)
 }
 
 /* The square, true if it does not fit 127 bits */
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 square(gs_i128 value, gs_i128 &dst)
 {
 	gs_u128 r;
@@ -72,7 +72,7 @@ local_sum(GpuScanSum128State &s, gs_i128 value)
 	return add_wide(s.lo, s.hi, value);
 }
 
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 local_squares(GpuScanSquares128State &s, gs_i128 value)
 {
 	gs_i128 squared;
@@ -84,7 +84,7 @@ local_squares(GpuScanSquares128State &s, gs_i128 value)
 	return bad;
 }
 
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 local_sum(GpuScanSumF64State &s, double value)
 {
 	s.n++;
@@ -92,7 +92,7 @@ local_sum(GpuScanSumF64State &s, double value)
 	return false;
 }
 
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 local_sum(GpuScanSumF64State &s, float value)
 {
 	s.n++;
@@ -100,7 +100,7 @@ local_sum(GpuScanSumF64State &s, float value)
 	return false;
 }
 
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 local_squares(GpuScanSquaresF64State &s, double value)
 {
 	s.n++;
@@ -271,7 +271,7 @@ struct MergeOr
 
 /* Merges the states of a thread block's threads into the one in its partial row. */
 template <class Merge, class State>
-GS_DEVICE void
+GS_DEVICE_CALL void
 merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *partial)
 {
 	State *states = (State *) shared;
@@ -309,7 +309,7 @@ group_add_wide(uint64_t *s, gs_i128 value)
 }
 
 /* With a third word, which sees what 128 bits lose */
-GS_DEVICE void
+GS_DEVICE_CALL void
 group_add_checked(uint64_t *s, gs_i128 value)
 {
 	uint64_t lo = (uint64_t) value;
@@ -326,7 +326,7 @@ group_add_checked(uint64_t *s, gs_i128 value)
 }
 
 /* True if the square does not fit */
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 group_squares(uint64_t *s, gs_i128 value)
 {
 	gs_i128 squared;
@@ -389,7 +389,7 @@ group_extremum(uint64_t *s, double value)
 
 /* Lock (1: taken, 2: there is a value), low and high word */
 template <bool is_min>
-GS_DEVICE void
+GS_DEVICE_CALL void
 group_extremum(uint64_t *s, gs_i128 value)
 {
 	for (bool done = false; !done;)
@@ -484,7 +484,7 @@ sum_pieces(GroupSum<n> *s, const GsFSumPieces &pieces, int npieces, int32_t nega
 
 /* Makes room for a summand; its exponent may be beyond the limit. */
 template <int n>
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 sum_prepare(const CudaLaunch &launch, GroupSum<n> *s, double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
@@ -495,7 +495,7 @@ sum_prepare(const CudaLaunch &launch, GroupSum<n> *s, double value, int32_t limi
 }
 
 template <int n>
-GS_DEVICE void
+GS_DEVICE_CALL void
 sum_add(GroupSum<n> *s, double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
@@ -511,25 +511,25 @@ sum_add(GroupSum<n> *s, double value, int32_t limit)
 }
 
 template <int n>
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 sum_prepare_square(const CudaLaunch &launch, GroupSum<n> *s, double value)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
-	if (parts.exponent > GS_FSUM_SQUARE_LIMIT || parts.mantissa == 0)
+	if (parts.exponent > GS_FSUM_F64_LIMIT || parts.mantissa == 0)
 		return true;
 	return sum_reach(launch, s, gs_fsum_cut_square(parts).top);
 }
 
 template <int n>
-GS_DEVICE void
+GS_DEVICE_CALL void
 sum_add_square(GroupSum<n> *s, double value)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
 	parts.negative = 0;
 	sum_special(s, GPUSCAN_FSUM_NOT_MINUS_0);
-	if (parts.exponent > GS_FSUM_SQUARE_LIMIT)
+	if (parts.exponent > GS_FSUM_F64_LIMIT)
 		sum_special(s, gs_fsum_special(parts));
 	else
 		sum_pieces(s, gs_fsum_cut_square(parts), 5, 0);
@@ -537,7 +537,7 @@ sum_add_square(GroupSum<n> *s, double value)
 
 /* Moves the windows up to what is waited for.  By one thread, alone. */
 template <int n>
-GS_DEVICE void
+GS_DEVICE_CALL void
 sum_anchor(GroupSum<n> *s)
 {
 	int32_t shift = s->want + 2 - s->base;
@@ -565,7 +565,7 @@ emit_sum(GpuScanSum128State *out, const uint64_t *s, bool checked)
 	return !checked || (int64_t) s[2] == out->hi >> 63;
 }
 
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 emit_squares(GpuScanSquares128State *out, const uint64_t *s)
 {
 	out->lo = s[0];
@@ -576,7 +576,7 @@ emit_squares(GpuScanSquares128State *out, const uint64_t *s)
 }
 
 template <class FSum, int n>
-GS_DEVICE bool
+GS_DEVICE_CALL bool
 emit_fsum(FSum *out, int kept, const GroupSum<n> *s)
 {
 	out->top = s->top;
