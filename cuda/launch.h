@@ -31,7 +31,7 @@
 #define CUDA_FULL_SUMS 4	 /* windows of a float sum */
 #define CUDA_FULL_DISTINCT 8 /* a table of count(DISTINCT) */
 
-/* One GpuScanBlock */
+/* One GpuScanBlock; a multiple of 16 bytes, since copies follow an array of them */
 typedef struct CudaBlock
 {
 	uint64_t base;	 /* 16-byte aligned */
@@ -42,6 +42,7 @@ typedef struct CudaBlock
 	uint16_t layout;
 	uint16_t shape; /* of the layout */
 	uint64_t staged;
+	uint64_t pad;
 } CudaBlock;
 
 /* What a launch made of its tuples */
