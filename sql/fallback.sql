@@ -3,6 +3,8 @@ CREATE SCHEMA fallback;
 SET search_path = fallback, public;
 CREATE TABLE t AS SELECT i AS id, i % 10 AS a, 'x' || i % 4 AS b, (i / 2.0)::numeric(8,1) AS n, i * 0.5::float8 AS f FROM generate_series(1, 3000) i;
 CREATE TABLE odd AS SELECT * FROM t;
+-- many batches
+CREATE TABLE large AS SELECT i AS id, i % 10 AS a, repeat('p', 300) AS pad FROM generate_series(1, 40000) i;
 INSERT INTO odd VALUES (3001, 1, 'x1', 'NaN', '-0');
 CREATE FUNCTION points(VARIADIC names text[]) RETURNS TABLE (fault text, n bigint, outcome text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,6 +15,9 @@ BEGIN
   PERFORM set_config('gpuscan.inject_fault', '', true);
 END $$;
 SELECT * FROM points('device-error:begin', 'device-error:push', 'device-error:push:2', 'device-error:finish', 'device-error:fetch', 'device-error:fetch:2');
+SET gpuscan.inject_fault = 'device-error:push:3';
+SELECT * FROM gpuscan_test.check('SELECT count(*), sum(id) FROM large WHERE a = 3', 'SELECT a, count(*) FROM large GROUP BY a', 'SELECT id FROM large WHERE a = 3', 'SELECT id FROM large WHERE a = 3 ORDER BY id LIMIT 5');
+RESET gpuscan.inject_fault;
 -- afterwards all is well
 SELECT * FROM points('');
 -- values that a device leaves to PostgreSQL

@@ -8,7 +8,7 @@ CREATE FUNCTION gpuscan_activity(
     OUT state pg_catalog.text,
     OUT device pg_catalog.text,
     OUT tuples pg_catalog.int8,
-    OUT memory pg_catalog.int8,
+    OUT memory_limit pg_catalog.int8,
     OUT opened pg_catalog.timestamptz)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'gpuscan_activity'
@@ -22,7 +22,7 @@ AS 'MODULE_PATHNAME', 'gpuscan_service'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 CREATE VIEW gpuscan_activity AS
-    SELECT a.pid, a.state, a.device, a.tuples, a.memory, a.opened,
+    SELECT a.pid, a.state, a.device, a.tuples, a.memory_limit, a.opened,
            pg_catalog.now() OPERATOR(pg_catalog.-) a.opened AS age
     FROM @extschema@.gpuscan_activity() a;
 

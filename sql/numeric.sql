@@ -27,7 +27,7 @@ SELECT * FROM gpuscan_test.check(
   'SELECT sum(w * w) FROM t', 'SELECT sum(w * w * w) FROM t',
   'SELECT sum(p::numeric(10,1)), sum(p::numeric(4,2)), max(q::numeric(10,3)) FROM t',
   'SELECT sum(p::numeric(3,2)) FROM t WHERE id < 900', 'SELECT sum(p::numeric(2,2)) FROM t',
-  'SELECT sum(p::int), sum(q::int8), sum(p::float8), sum(id::numeric), sum(id::numeric(10,2)), avg(k::numeric) FROM t',
+  'SELECT sum(p::int), sum(q::int8), max(p::float8), sum(id::numeric), sum(id::numeric(10,2)), avg(k::numeric) FROM t',
   'SELECT p::int, count(*) FROM t GROUP BY 1', 'SELECT sum(n::int4), sum(n * p) FROM t',
   -- filters
   'SELECT id FROM t WHERE p = 1.5', 'SELECT id FROM t WHERE p = 1.50000', 'SELECT id FROM t WHERE p = 1.505', 'SELECT id FROM t WHERE p > 1.505 AND p < 2',

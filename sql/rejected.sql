@@ -8,7 +8,7 @@ CREATE COLLATION ignore_case (provider = icu, locale = 'und-u-ks-level2', determ
 CREATE TABLE t AS SELECT i AS id, i % 10 AS a, 'x' || i % 4 AS b, (i % 4)::text COLLATE ignore_case AS ci, interval '1 day' * i AS v, ARRAY[i] AS arr, point(i, i) AS p FROM generate_series(1, 100) i;
 CREATE SERVER files FOREIGN DATA WRAPPER file_fdw;
 CREATE FOREIGN TABLE ft (id int) SERVER files OPTIONS (filename '/dev/null');
--- The reasons alone.
+-- Our nodes and the reasons alone, without costs.
 CREATE FUNCTION reasons(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; found bool := false;
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
       CONTINUE;
     END IF;
     IF line LIKE '%Rejected%' OR line LIKE '%Custom Scan%' THEN
-      RETURN NEXT trim(line);
+      RETURN NEXT regexp_replace(trim(line), '\d+\.\d+', 'N', 'g');
     END IF;
   END LOOP;
 END $$;

@@ -13,7 +13,7 @@ $plain->init;
 $plain->start;
 my ($status, $stdout, $stderr) = $plain->psql('postgres', "LOAD 'gpuscan'");
 isnt($status, 0, 'LOAD without preloading fails');
-like($stderr, qr/ERROR: .*shared_preload_libraries/, 'the message names the setting');
+like($stderr, qr/ERROR: .*gpuscan must be loaded when the server starts/, 'the message is clear');
 like($stderr, qr/HINT: .*shared_preload_libraries.*restart/si, 'the hint says what to do');
 is($plain->safe_psql('postgres', 'SELECT 1'), '1', 'the server lives');
 ($status, $stdout, $stderr) = $plain->psql('postgres', 'SELECT 1',

@@ -81,11 +81,12 @@ foreach my $client (@clients)
 wait_until_offloaded($node);
 no_requests_left($node, 'no request is left by them');
 
-# The service may be stopped like any backend.
-ok($node->safe_psql('postgres', "SELECT bool_and(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type LIKE '%gpuscan%'") eq 't',
-	'the service is listed, and can be terminated');
+# An administrator may stop the service with a signal.
+my $service = $node->safe_psql('postgres', 'SELECT pid FROM gpuscan_service');
+is(kill('TERM', $service), 1, 'the service can be terminated');
 same_answer($node, $queries{'grouped'}, 'the answer is right without it');
 wait_until_offloaded($node);
+isnt($node->safe_psql('postgres', 'SELECT pid FROM gpuscan_service'), $service, 'another takes its place');
 $node->stop('fast');
 unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal (?!9|15)|TRAP:/, 'nothing crashed');
 

@@ -4,11 +4,11 @@ VARIANT ?= plain
 
 FLAGS_plain = -O2
 FLAGS_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-FLAGS_tsan = -O1 -fsanitize=thread
+FLAGS_tsan = -O2 -fsanitize=thread
 
 CPPFLAGS = -D_GNU_SOURCE -Isrc -Icuda -Itest/unit -MMD -MP
 # The flags that PostgreSQL's own build gives those files, as far as they change the code's meaning.
-CFLAGS = -std=gnu11 -g -fno-strict-aliasing -fwrapv -fexcess-precision=standard \
+CFLAGS = -std=gnu11 -g -fno-strict-aliasing -fwrapv -fexcess-precision=standard -ffp-contract=off \
 	-fvisibility=hidden -Wall -Wextra -Werror $(FLAGS_$(VARIANT))
 LDLIBS = -lpthread -lm
 

@@ -91,6 +91,7 @@ typedef struct GpuScanRequestOptions
 	uint32_t nlayouts;
 	uint32_t threads;	   /* at most so many of the device's threads */
 	uint64_t memory_limit; /* bytes of group tables and texts */
+	uint64_t device_memory_limit; /* the same, of all requests together */
 	void *arg;
 	void (*batch_done) (void *arg, void *tag, GpuScanCode code);
 	void (*finish_done) (void *arg, GpuScanCode code);

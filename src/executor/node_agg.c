@@ -207,6 +207,8 @@ execute(CustomScanState *css)
 
 	if (!state->node.started)
 		start(state);
+	if (state->node.finished)
+		return ExecClearTuple(css->ss.ps.ps_ResultTupleSlot);
 	if (state->node.run == NULL)
 		return gpuscan_replaced_next(&state->node);
 
@@ -215,7 +217,11 @@ execute(CustomScanState *css)
 		CHECK_FOR_INTERRUPTS();
 		ResetExprContext(econtext);
 		if (!next_group(state))
+		{
+			state->node.finished = true;
+			gpuscan_run_close(&state->node);
 			return ExecClearTuple(css->ss.ps.ps_ResultTupleSlot);
+		}
 		econtext->ecxt_scantuple = css->ss.ss_ScanTupleSlot;
 		if (ExecQual(css->ss.ps.qual, econtext))
 			return ExecProject(css->ss.ps.ps_ProjInfo);

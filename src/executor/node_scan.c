@@ -181,7 +181,10 @@ next_tuple(ScanState *ss)
 			if (next_batch(state))
 				continue;
 			if (gpuscan_client_failure(node->run->client) == NULL)
+			{
+				node->finished = true;
 				return slot;
+			}
 			node->replaced_reason = MemoryContextStrdup(ss->ps.state->es_query_cxt,
 														gpuscan_client_failure(node->run->client));
 			if (!state->returned)
@@ -193,7 +196,10 @@ next_tuple(ScanState *ss)
 			state->local = true;
 		}
 		if (!next_local(state))
+		{
+			node->finished = true;
 			return slot;
+		}
 	}
 	state->returned = true;
 	return slot;
@@ -247,13 +253,18 @@ execute(CustomScanState *css)
 
 	if (!state->node.started)
 		start(state);
-	if (state->node.run != NULL)
-	{
-		slot = ExecScan(&css->ss, next_tuple, recheck);
-		if (state->node.run != NULL)
-			return slot;
-	}
-	return gpuscan_replaced_next(&state->node);
+	if (state->node.finished)
+		return ExecClearTuple(css->ss.ps.ps_ResultTupleSlot);
+	if (state->node.run == NULL)
+		return gpuscan_replaced_next(&state->node);
+	slot = ExecScan(&css->ss, next_tuple, recheck);
+
+	/* an Append above may run many of us: leave the request slot to the next one */
+	if (state->node.finished)
+		gpuscan_run_close(&state->node);
+	else if (state->node.run == NULL)
+		slot = gpuscan_replaced_next(&state->node);
+	return slot;
 }
 
 static void

@@ -66,9 +66,10 @@ typedef struct GpuScanNodeState
 {
 	CustomScanState css;
 	GpuScanRun *run;			/* while one is open */
-	const char *replaced_reason;	/* why the replaced plan runs, or NULL */
+	const char *replaced_reason;	/* why the replaced plan ran last, or NULL */
 	GpuScanCounters counters;
 	bool		started;
+	bool		finished;		/* every row was returned; the run is closed */
 	int			eflags;
 } GpuScanNodeState;
 

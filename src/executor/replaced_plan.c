@@ -74,8 +74,7 @@ void
 gpuscan_node_rescan(GpuScanNodeState *node)
 {
 	gpuscan_run_close(node);
-	node->started = false;
-	node->replaced_reason = NULL;
+	node->started = node->finished = false;
 	if (node->css.custom_ps != NIL)
 	{
 		PlanState  *replaced = linitial(node->css.custom_ps);

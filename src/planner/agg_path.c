@@ -128,6 +128,45 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tup
 }
 
 /*
+ * The conditions in the order in which a scan of PostgreSQL's evaluates them, by
+ * security level, then by cost: which of them hides another's error depends on
+ * it.  (For a GpuScan create_customscan_plan orders them.)
+ */
+static List *
+ordered_quals(PlannerInfo *root, List *restrictinfo)
+{
+	int			n = list_length(restrictinfo);
+	RestrictInfo **order = palloc(Max(n, 1) * sizeof(RestrictInfo *));
+	Cost	   *costs = palloc(Max(n, 1) * sizeof(Cost));
+	Index	   *levels = palloc(Max(n, 1) * sizeof(Index));
+	List	   *quals = NIL;
+
+	for (int i = 0; i < n; i++)
+	{
+		RestrictInfo *rinfo = list_nth_node(RestrictInfo, restrictinfo, i);
+		QualCost	cost;
+		Index		level;
+		int			j = i;
+
+		/* a cheap leakproof condition need not wait for security barriers */
+		cost_qual_eval_node(&cost, (Node *) rinfo, root);
+		level = rinfo->leakproof && cost.per_tuple <= 10 * cpu_operator_cost ? 0 : rinfo->security_level;
+		for (; j > 0 && (levels[j - 1] > level || (levels[j - 1] == level && costs[j - 1] > cost.per_tuple)); j--)
+		{
+			order[j] = order[j - 1];
+			costs[j] = costs[j - 1];
+			levels[j] = levels[j - 1];
+		}
+		order[j] = rinfo;
+		costs[j] = cost.per_tuple;
+		levels[j] = level;
+	}
+	for (int i = 0; i < n; i++)
+		quals = lappend(quals, order[i]->clause);
+	return quals;
+}
+
+/*
  * Adds a GpuAgg path to the relation of a grouping, or of a DISTINCT over what
  * was not grouped, or notes why not.
  */
@@ -152,7 +191,6 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	int			filter_operations;
 	Path	   *replaced;
 	CustomPath *path;
-	ListCell   *lc;
 
 	if (input_rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(input_rel) ||
 		(grouping && !parse->hasAggs && clauses == NIL))
@@ -183,8 +221,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 
 	output_walker((Node *) replaced->pathtarget->exprs, &output);
 	output_walker(having, &output);
-	foreach(lc, input_rel->baserestrictinfo)
-		quals = lappend(quals, lfirst_node(RestrictInfo, lc)->clause);
+	quals = ordered_quals(root, input_rel->baserestrictinfo);
 
 	input.varno = input_rel->relid;
 	input.relid = rte->relid;

@@ -43,7 +43,7 @@ failure_text(GpuScanCode code)
 		case GPUSCAN_LEFT_TO_POSTGRES:
 			return "a value is outside what the device computes exactly";
 		case GPUSCAN_OUT_OF_MEMORY:
-			return "the request exceeds gpuscan.query_memory_limit";
+			return "the request needs more memory than gpuscan.query_memory_limit and gpuscan.cpu_memory_limit allow";
 		case GPUSCAN_CANCELLED:
 			return "the request was cancelled";
 		case GPUSCAN_INVALID:

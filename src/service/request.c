@@ -296,6 +296,7 @@ begin(Request *request)
 			.nlayouts = request->nlayouts,
 			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
+			.device_memory_limit = (uint64) gpuscan_cpu_memory_limit * 1024 * 1024,
 			.arg = request,
 			.batch_done = batch_done,
 			.finish_done = finish_done,

@@ -25,7 +25,7 @@ typedef struct GpuScanActivity
 	const char *state;			/* static */
 	const char *device;			/* in shared memory */
 	uint64		tuples;			/* pushed so far */
-	uint32		memory_mb;		/* granted */
+	uint32		memory_mb;		/* that it may use */
 	TimestampTz opened;
 } GpuScanActivity;
 

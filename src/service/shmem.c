@@ -20,9 +20,6 @@
  * afterwards, so that one of the two frees it.  If the service is killed, the
  * postmaster makes shared memory anew.
  *
- * The sum of memory granted is bounded when a slot is claimed, so that a
- * request that is refused costs no round trip.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -36,8 +33,6 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-/* A request is not worth starting with less, unless its session asks for less. */
-#define MIN_GRANT_MB 64
 
 GpuScanShared *gpuscan_shared = NULL;
 
@@ -88,7 +83,6 @@ shmem_startup(void)
 		memset(gpuscan_shared, 0, shared_size());
 		pg_atomic_init_u32(&gpuscan_shared->starts, 0);
 		pg_atomic_init_u32(&gpuscan_shared->running, 0);
-		pg_atomic_init_u32(&gpuscan_shared->granted_mb, 0);
 		pg_atomic_init_u32(&gpuscan_shared->discards, 0);
 		gpuscan_shared->nslots = gpuscan_max_requests;
 		gpuscan_shared->doorbells =
@@ -113,36 +107,9 @@ gpuscan_shmem_register(void)
 	shmem_startup_hook = shmem_startup;
 }
 
-/* What the limits leave for one more request, in MB; 0 if too little. */
-static uint32
-grant_memory(void)
-{
-	uint32		limit = gpuscan_cpu_memory_limit;
-	uint32		wanted = gpuscan_query_memory_limit;
-	uint32		granted = pg_atomic_read_u32(&gpuscan_shared->granted_mb);
-	uint32		grant;
-
-	do
-	{
-		grant = Min(wanted, limit > granted ? limit - granted : 0);
-		if (grant < Min(wanted, MIN_GRANT_MB))
-			return 0;
-	} while (!pg_atomic_compare_exchange_u32(&gpuscan_shared->granted_mb, &granted,
-											 granted + grant));
-	return grant;
-}
-
 GpuScanSlot *
 gpuscan_slot_claim(const char **reason)
 {
-	uint32		memory_mb = grant_memory();
-
-	if (memory_mb == 0)
-	{
-		*reason = "running requests hold all of gpuscan.cpu_memory_limit";
-		return NULL;
-	}
-
 	for (int i = 0; i < gpuscan_shared->nslots; i++)
 	{
 		GpuScanSlot *slot = &gpuscan_shared->slots[i];
@@ -151,7 +118,7 @@ gpuscan_slot_claim(const char **reason)
 		if (pg_atomic_read_u32(&slot->state) == GPUSCAN_SLOT_FREE &&
 			pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
 		{
-			slot->memory_mb = memory_mb;
+			slot->memory_mb = gpuscan_query_memory_limit;
 			slot->pid = MyProcPid;
 			slot->procno = MyProc->pgprocno;
 			slot->opened = GetCurrentTimestamp();
@@ -161,7 +128,6 @@ gpuscan_slot_claim(const char **reason)
 		}
 	}
 
-	pg_atomic_fetch_sub_u32(&gpuscan_shared->granted_mb, memory_mb);
 	*reason = "all gpuscan.max_requests request slots are in use";
 	return NULL;
 }
@@ -169,8 +135,6 @@ gpuscan_slot_claim(const char **reason)
 void
 gpuscan_slot_free(GpuScanSlot *slot)
 {
-	pg_atomic_fetch_sub_u32(&gpuscan_shared->granted_mb, slot->memory_mb);
-	pg_write_barrier();
 	pg_atomic_write_u32(&slot->state, GPUSCAN_SLOT_FREE);
 }
 

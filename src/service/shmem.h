@@ -42,7 +42,7 @@ typedef struct GpuScanSlot
 
 	/* Set by the backend while the slot is OWNED. */
 	uint32		generation;		/* of the service that it is meant for */
-	uint32		memory_mb;		/* granted to the request */
+	uint32		memory_mb;		/* that the request may use */
 	int			pid;
 	int			procno;			/* whose latch to set */
 	dsm_handle	channel;
@@ -53,7 +53,6 @@ typedef struct GpuScanShared
 {
 	pg_atomic_uint32 starts;	/* of the service so far; its generations */
 	pg_atomic_uint32 running;	/* the generation that serves, or 0 */
-	pg_atomic_uint32 granted_mb;	/* sum of the slots' memory_mb */
 	pg_atomic_uint32 discards;	/* channels whose backend let go of them */
 
 	/* Set by the service before `running`. */
@@ -72,12 +71,12 @@ extern GpuScanShared *gpuscan_shared;
 extern void gpuscan_shmem_register(void);
 
 /*
- * A free slot, OWNED by this backend, with memory granted; NULL with *reason,
- * a static string, where there is none.
+ * A free slot, OWNED by this backend; NULL with *reason, a static string, where
+ * there is none.
  */
 extern GpuScanSlot *gpuscan_slot_claim(const char **reason);
 
-/* Makes a slot free that the caller alone holds, and gives its memory back. */
+/* Makes a slot free that the caller alone holds. */
 extern void gpuscan_slot_free(GpuScanSlot *slot);
 
 /* Frees the slot if it is ABANDONED; only where no service serves it. */

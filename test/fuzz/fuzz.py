@@ -29,8 +29,10 @@ from compare import difference
 from queries import Queries
 from tables import Table
 
-MODES = {'off': ['SET gpuscan.enabled = off'],
-         'on': ['SET gpuscan.enabled = on', 'SET gpuscan.force = on']}
+INDEXES = ('enable_indexscan', 'enable_indexonlyscan', 'enable_bitmapscan')
+MODES = {'off': ['SET gpuscan.enabled = off'] + ['RESET ' + name for name in INDEXES],
+         'on': ['SET gpuscan.enabled = on', 'SET gpuscan.force = on'] + ['RESET ' + name for name in INDEXES],
+         'no index': ['SET gpuscan.enabled = off'] + ['SET %s = off' % name for name in INDEXES]}
 CASE_SETTINGS = (('enable_hashagg', ('on', 'on', 'off')), ('work_mem', ("'4MB'", "'4MB'", "'64kB'")),
                  ('timezone', ("'UTC'", "'Europe/Berlin'", "'America/New_York'", "'Asia/Kolkata'")),
                  ('extra_float_digits', ('1', '1', '0')))
@@ -63,6 +65,8 @@ def providers(node, found):
             found.add(node['Custom Plan Provider'])
         if 'Replaced Plan' in node:
             found.add('replaced')
+        if node.get('Node Type') == 'Aggregate':
+            found.add('Aggregate')
         for child in node.values():
             providers(child, found)
     elif isinstance(node, list):
@@ -142,12 +146,23 @@ class Fuzzer:
                 return '%s in: %s' % (what, statement.sql)
         return None
 
+    def changed(self, query, results, again):
+        """Our own aggregates give the same digits, floats included, on every run."""
+        for statement, a, b in zip(query.statements, results, again):
+            if sorted(map(repr, a)) != sorted(map(repr, b)):
+                return '%s, then %s in: %s' % (
+                    *(sorted(set(map(repr, x)) - set(map(repr, y)))[:1] for x, y in ((a, b), (b, a))), statement.sql)
+        return None
+
     def check(self, session, query, table, sample):
         counts = self.counts
         counts.queries += 1
         off = self.execute(session, query, 'off')
         on = self.execute(session, query, 'on')
         what = self.compare(query, off, on, table.rows)
+        if what and 'SQLSTATE' in what:
+            # An index scan below a LIMIT stops before a row that a sequential scan fails on.
+            what = self.compare(query, self.execute(session, query, 'no index'), on, table.rows)
         if what:
             raise Failure('difference: ' + what)
         counts.errors.update([result for result in off if isinstance(result, str)][:1])
@@ -158,9 +173,9 @@ class Fuzzer:
             counts.scan += 'GpuScan' in found
             if sample:
                 again = self.execute(session, query, 'on')
-                if [r if isinstance(r, str) else sorted(map(repr, r)) for r in on] != \
-                        [r if isinstance(r, str) else sorted(map(repr, r)) for r in again]:
-                    raise Failure('difference: two runs of one query with gpuscan')
+                what = self.compare(query, on, again, table.rows) if 'Aggregate' in found else self.changed(query, on, again)
+                if what:
+                    raise Failure('difference between two runs with gpuscan: ' + what)
                 if not any(isinstance(result, str) for result in off):
                     counts.analyzed += 1
                     counts.replaced += 'replaced' in self.look(session, query, True)
@@ -206,7 +221,7 @@ class Fuzzer:
         with open(path, 'w') as out:
             out.write('-- fuzz.py --seed %s --one %d\n-- %s\n' % (self.options.seed, number, str(failure).replace('\n', ' ')))
             out.writelines(statement + ';\n' for statement in setup)
-            for mode in MODES if query else ():
+            for mode in ('off', 'on') if query else ():
                 out.writelines(statement + ';\n' for statement in MODES[mode])
                 if mode == 'on' and query.explain:
                     out.writelines(s.sql + ';\n' for s in query.statements[:query.before])

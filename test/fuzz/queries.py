@@ -300,7 +300,7 @@ class Queries:
         sql = rng.choice((
             'SELECT count(*), sum(u.n) FROM t JOIN (SELECT %(k)s AS k, count(*) AS n FROM t GROUP BY 1) u ON t.%(k)s = u.k%(w)s',
             'SELECT count(*), max(t.id) FROM t LEFT JOIN t u ON t.id = u.id AND u.%(k)s IS NOT NULL%(w)s',
-            'SELECT count(*), count(u.id) FROM t JOIN LATERAL (SELECT max(id) AS id FROM t s WHERE s.id <= t.id AND t.id < 20) u ON true%(w)s',
+            'SELECT count(*), count(u.id) FROM (SELECT * FROM t WHERE id < 20) t JOIN LATERAL (SELECT max(id) AS id FROM t s WHERE s.id <= t.id AND t.id < 9) u ON true%(w)s',
             'SELECT a.n, b.n FROM (SELECT count(*) AS n FROM t%(w)s) a, (SELECT count(DISTINCT %(k)s) AS n FROM t) b')) % {
                 'k': column.name, 'w': self.where(e)}
         return self.simple(sql, [Output(), Output()])

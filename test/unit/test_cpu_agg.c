@@ -52,7 +52,8 @@ make_records(uint32_t n, uint32_t ngroups, uint64_t seed)
 
 		r->key = (int32_t) (unit_random(&seed) % ngroups) - 5;
 		r->number = (int32_t) (unit_random(&seed) % 2001) - 1000;
-		r->f = ((double) (int64_t) unit_random(&seed)) * pow(10, -(double) (unit_random(&seed) % 30));
+		r->f =
+			((double) (int64_t) unit_random(&seed)) * pow(10, -(double) (unit_random(&seed) % 30));
 		r->price = (int64_t) (unit_random(&seed) % 2000001) - 1000000;
 		snprintf(r->text, sizeof(r->text), "%.*s%u", (int) (unit_random(&seed) % 9), "abcdefghi",
 				 (unsigned) (unit_random(&seed) % 50));
@@ -170,8 +171,7 @@ everything(bool with_key)
 	uint16_t text = add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0);
 	uint16_t big = add_input(b, C_BIG, GPUSCAN_DECODE_INT8, 0);
 	uint16_t small = add_input(b, C_SMALL, GPUSCAN_DECODE_FLOAT4, 0);
-	uint16_t positive =
-		add_instr(b, GPUSCAN_OP_I32_GT, number, add_param(b, GPUSCAN_I32, 0), 0, 0);
+	uint16_t positive = add_instr(b, GPUSCAN_OP_I32_GT, number, add_param(b, GPUSCAN_I32, 0), 0, 0);
 	Everything e = {0};
 
 	/* WHERE price > -500 */
@@ -210,7 +210,7 @@ typedef struct Expected
 	int64_t count, numbers, sum, squares, min, max, bit_and, bit_or, filtered, distinct,
 		distinct_text, min_price, distinct_price;
 	gs_i128 sum_price;
-	bool and, or;
+	bool and, or ;
 	double min_f, max_small, sum_small;
 	GpuScanFSum3 sum_f;
 	GpuScanFSum5 squares_f;
@@ -423,8 +423,9 @@ test_keys(void)
 	int64_t seen = 0;
 
 	text = add_key(b, add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0));
-	number = add_key(b, add_instr(b, GPUSCAN_OP_INT4_MOD, add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0),
-								  add_param(b, GPUSCAN_I32, 3), 0, 0));
+	number =
+		add_key(b, add_instr(b, GPUSCAN_OP_INT4_MOD, add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0),
+							 add_param(b, GPUSCAN_I32, 3), 0, 0));
 	small = add_key(b, add_instr(b, GPUSCAN_OP_F32_ABS,
 								 add_input(b, C_SMALL, GPUSCAN_DECODE_FLOAT4, 0), 0, 0, 0));
 	price = add_key(b, add_instr(b, GPUSCAN_OP_DEC128_ROUND,
@@ -456,7 +457,8 @@ test_keys(void)
 		}
 		wrong += i % 50 == 0 && STATE(GpuScanCountState, runs[1], i, count)->n != expected;
 	}
-	ok(wrong == 0 && seen == n && runs[0]->nrows == runs[1]->nrows && runs[0]->size == runs[1]->size,
+	ok(wrong == 0 && seen == n && runs[0]->nrows == runs[1]->nrows &&
+		   runs[0]->size == runs[1]->size,
 	   "four keys, %zu groups (%d wrong)", runs[1]->nrows, wrong);
 	release(runs[0]);
 	release(runs[1]);
@@ -536,7 +538,8 @@ division(bool in_case, bool with_filter, bool in_where, bool as_key)
 	Builder *b = new_builder(NUM_COLUMNS, true);
 	uint16_t number = add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0);
 	uint16_t zero = add_param(b, GPUSCAN_I32, 0);
-	uint16_t quotient = add_instr(b, GPUSCAN_OP_INT4_DIV, add_param(b, GPUSCAN_I32, 10), number, 0, 0);
+	uint16_t quotient =
+		add_instr(b, GPUSCAN_OP_INT4_DIV, add_param(b, GPUSCAN_I32, 10), number, 0, 0);
 	uint16_t safe = add_instr(b, GPUSCAN_OP_I32_NE, number, zero, 0, 0);
 
 	if (in_case)
@@ -572,11 +575,10 @@ test_errors(void)
 	ok(code_of(division(false, true, false, true), table) == GPUSCAN_LEFT_TO_POSTGRES,
 	   "an error as a key");
 
-	b->header.filter = add_instr(
-		b, GPUSCAN_OP_I32_EQ,
-		add_instr(b, GPUSCAN_OP_INT4_DIV, add_param(b, GPUSCAN_I32, 10),
-				  add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0), 0, 0),
-		add_param(b, GPUSCAN_I32, 5), 0, 0);
+	b->header.filter = add_instr(b, GPUSCAN_OP_I32_EQ,
+								 add_instr(b, GPUSCAN_OP_INT4_DIV, add_param(b, GPUSCAN_I32, 10),
+										   add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0), 0, 0),
+								 add_param(b, GPUSCAN_I32, 5), 0, 0);
 	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
 	ok(code_of(build_program(b), table) == GPUSCAN_LEFT_TO_POSTGRES, "an error in WHERE");
 
@@ -761,7 +763,7 @@ test_corruption(void)
 
 	table->nblocks = 1;
 	memcpy(good, table->blocks[0].base, PAGE_SIZE);
-	for (int round = 0; round < 1000; round++)
+	for (int round = 0; round < ROUNDS(1000); round++)
 	{
 		char *page = (char *) table->blocks[0].base;
 		GpuScanCode code;
@@ -777,7 +779,7 @@ test_corruption(void)
 			answered = -100000;
 		release(run);
 	}
-	ok(answered > 0 && answered < 1000, "1000 corrupted pages, %d aggregated", answered);
+	ok(answered > 0 && answered < ROUNDS(1000), "corrupted pages, %d aggregated", answered);
 	free_table(table);
 	free(records);
 }

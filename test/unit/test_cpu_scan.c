@@ -29,11 +29,11 @@ enum
 };
 
 /* with a dropped varlena, a cstring, and a dropped bigint in between */
-static const GpuScanAttr mixed[] = {
-	{1, 1, 0, C_BOOL},	 {2, 2, 0, C_INT2},	   {8, 8, 0, C_INT8},  {4, 4, 0, C_FLOAT4},
-	{8, 8, 0, C_FLOAT8}, {-1, 4, 0, -1},	   {4, 4, 0, C_INT4},  {-2, 1, 0, -1},
-	{-1, 4, 0, C_TEXT},	 {8, 8, 0, -1},		   {-1, 8, 0, -1},	   {-1, 4, 0, C_NUMERIC},
-	{4, 4, 0, C_LAST}};
+static const GpuScanAttr mixed[] = {{1, 1, 0, C_BOOL},	 {2, 2, 0, C_INT2},	  {8, 8, 0, C_INT8},
+									{4, 4, 0, C_FLOAT4}, {8, 8, 0, C_FLOAT8}, {-1, 4, 0, -1},
+									{4, 4, 0, C_INT4},	 {-2, 1, 0, -1},	  {-1, 4, 0, C_TEXT},
+									{8, 8, 0, -1},		 {-1, 8, 0, -1},	  {-1, 4, 0, C_NUMERIC},
+									{4, 4, 0, C_LAST}};
 #define NUM_MIXED 13
 
 /* a tuple of `mixed` whose columns have the values that mixed_program looks for */
@@ -73,8 +73,8 @@ mixed_program(void)
 	reg = add_input(b, C_INT4, GPUSCAN_DECODE_INT4, 0);
 	equal[C_INT4] = add_instr(b, GPUSCAN_OP_I32_EQ, reg, add_param(b, GPUSCAN_I32, 77), 0, 0);
 	reg = add_input(b, C_INT8, GPUSCAN_DECODE_INT8, 0);
-	equal[C_INT8] = add_instr(b, GPUSCAN_OP_I64_EQ, reg,
-							  add_param(b, GPUSCAN_I64, INT64_C(-5000000000)), 0, 0);
+	equal[C_INT8] =
+		add_instr(b, GPUSCAN_OP_I64_EQ, reg, add_param(b, GPUSCAN_I64, INT64_C(-5000000000)), 0, 0);
 	reg = add_instr(b, GPUSCAN_OP_F32_TO_F64, add_input(b, C_FLOAT4, GPUSCAN_DECODE_FLOAT4, 0), 0,
 					0, 0);
 	equal[C_FLOAT4] = add_instr(b, GPUSCAN_OP_F64_EQ, reg, add_f64(b, 1.5), 0, 0);
@@ -84,11 +84,11 @@ mixed_program(void)
 	equal[C_TEXT] = add_instr(b, GPUSCAN_OP_TEXT_EQ, reg, add_text(b, "needle"), 0, 0);
 	reg = add_input(b, C_NUMERIC, GPUSCAN_DECODE_DEC64, 2);
 	reg = add_instr(b, GPUSCAN_OP_I64_EQ, reg, add_param(b, GPUSCAN_I64, -1234567), 0, 0);
-	equal[C_NUMERIC] = add_instr(
-		b, GPUSCAN_OP_AND, reg,
-		add_instr(b, GPUSCAN_OP_I128_EQ, add_input(b, C_NUMERIC, GPUSCAN_DECODE_DEC128, 3),
-				  add_param(b, GPUSCAN_I128, -12345670), 0, 0),
-		0, 0);
+	equal[C_NUMERIC] = add_instr(b, GPUSCAN_OP_AND, reg,
+								 add_instr(b, GPUSCAN_OP_I128_EQ,
+										   add_input(b, C_NUMERIC, GPUSCAN_DECODE_DEC128, 3),
+										   add_param(b, GPUSCAN_I128, -12345670), 0, 0),
+								 0, 0);
 	reg = add_input(b, C_LAST, GPUSCAN_DECODE_INT4, 0);
 	equal[C_LAST] = add_instr(b, GPUSCAN_OP_I32_EQ, reg, add_param(b, GPUSCAN_I32, 9), 0, 0);
 
@@ -137,8 +137,8 @@ test_decoding(void)
 	uint32_t n = 0;
 	int wrong = 0;
 
-	ok(gpuscan_layout_check(layout, layout->size, program, &reason), "the layout is well formed: %s",
-	   reason);
+	ok(gpuscan_layout_check(layout, layout->size, program, &reason),
+	   "the layout is well formed: %s", reason);
 
 	/* texts of every length before an aligned attribute, in both forms */
 	for (int len = 0; len < 120; len++, n++)
@@ -260,11 +260,9 @@ third_program(void)
 {
 	Builder *b = new_builder(2, false);
 	uint16_t a = add_input(b, 0, GPUSCAN_DECODE_INT4, 0);
-	uint16_t rest =
-		add_instr(b, GPUSCAN_OP_INT4_MOD, a, add_param(b, GPUSCAN_I32, 3), 0, 0);
+	uint16_t rest = add_instr(b, GPUSCAN_OP_INT4_MOD, a, add_param(b, GPUSCAN_I32, 3), 0, 0);
 
-	b->header.filter =
-		add_instr(b, GPUSCAN_OP_I32_EQ, rest, add_param(b, GPUSCAN_I32, 0), 0, 0);
+	b->header.filter = add_instr(b, GPUSCAN_OP_I32_EQ, rest, add_param(b, GPUSCAN_I32, 0), 0, 0);
 	return build_program(b);
 }
 
@@ -290,8 +288,8 @@ test_boundaries(void)
 		}
 		scan(program, layout, table, &stats);
 		for (uint32_t i = 0; i < counts[c]; i++)
-			wrong += outcome(table, i) !=
-					 (i % 3 == 0 ? GPUSCAN_TUPLE_PASSED : GPUSCAN_TUPLE_REJECTED);
+			wrong +=
+				outcome(table, i) != (i % 3 == 0 ? GPUSCAN_TUPLE_PASSED : GPUSCAN_TUPLE_REJECTED);
 		ok(wrong == 0 && stats.tuples == counts[c] && stats.passed == (counts[c] + 2) / 3,
 		   "%u tuples (%d wrong)", counts[c], wrong);
 		free_table(table);
@@ -379,7 +377,7 @@ check_flags(GpuScanProgram *program, const char *expected, const char *name)
 
 /* op(a, b, c), where c stands for a = b unless the operation needs no third */
 static GpuScanProgram *
-flags_program(GpuScanOp op, bool not)
+flags_program(GpuScanOp op, bool not )
 {
 	Builder *b = new_builder(2, false);
 	uint16_t x = add_four_valued(b, 0);
@@ -463,7 +461,7 @@ test_corruption(void)
 	}
 	table->nblocks = 1;
 	memcpy(good, table->blocks[0].base, PAGE_SIZE);
-	for (int round = 0; round < 3000; round++)
+	for (int round = 0; round < ROUNDS(3000); round++)
 	{
 		char *page = (char *) table->blocks[0].base;
 		uint64_t flips = 1 + unit_random(&seed) % 40;
@@ -481,8 +479,7 @@ test_corruption(void)
 			rechecked += table->blocks[0].outcome[i] == GPUSCAN_TUPLE_RECHECK;
 		}
 	}
-	ok(wrong == 0 && rechecked > 1000, "3000 corrupted pages, %d tuples left to PostgreSQL",
-	   rechecked);
+	ok(wrong == 0 && rechecked > 100, "corrupted pages, %d tuples left to PostgreSQL", rechecked);
 }
 
 static void
@@ -493,7 +490,7 @@ test_layouts(void)
 	const GpuScanLayout *layouts[2] = {new_layout(ints, 2, 2, NULL),
 									   new_layout(swapped, 3, 2, NULL)};
 	Table *tables[2] = {new_table(ints), new_table(swapped)};
-	GpuScanBlock *blocks = calloc(40, sizeof(GpuScanBlock));
+	GpuScanBlock blocks[40];
 	Table both = {.blocks = blocks};
 	GpuScanRequestOptions options = run_options(new_run(), program, layouts, 2, 0);
 	Table *list = &both;

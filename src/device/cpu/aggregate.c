@@ -251,19 +251,17 @@ advance_squares(const Selection *in, unsigned cls)
 						   if (s->n == 1 || v better s->value.i) s->value.i = v);                  \
 			break;                                                                                 \
 		case GPUSCAN_I128:                                                                         \
-			FOR_EACH_VALUE(GpuScanValue128State, gs_i128,                                          \
-						   if (s->n == 1 || v better wide(s->lo, s->hi)) {                         \
-							   s->lo = (uint64_t) v;                                               \
-							   s->hi = (int64_t) (v >> 64);                                        \
-						   });                                                                     \
+			FOR_EACH_VALUE(                                                                        \
+				GpuScanValue128State, gs_i128, if (s->n == 1 || v better wide(s->lo, s->hi)) {     \
+					s->lo = (uint64_t) v;                                                          \
+					s->hi = (int64_t) (v >> 64);                                                   \
+				});                                                                                \
 			break;                                                                                 \
 		case GPUSCAN_F32:                                                                          \
-			FOR_EACH_VALUE(GpuScanValueState, float,                                               \
-						   advance_extremum(s, v, s->n == 1, is_min));                             \
+			FOR_EACH_VALUE(GpuScanValueState, float, advance_extremum(s, v, s->n == 1, is_min));   \
 			break;                                                                                 \
 		case GPUSCAN_F64:                                                                          \
-			FOR_EACH_VALUE(GpuScanValueState, double,                                              \
-						   advance_extremum(s, v, s->n == 1, is_min));                             \
+			FOR_EACH_VALUE(GpuScanValueState, double, advance_extremum(s, v, s->n == 1, is_min));  \
 			break;                                                                                 \
 	}
 
@@ -424,11 +422,12 @@ gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
 	if (is_float)                                                                                  \
 		FOR_EACH_STATE(GpuScanValueState, merge_extremum(s, from, is_min))                         \
 	else if (agg->cls == GPUSCAN_I128)                                                             \
-		FOR_EACH_STATE(GpuScanValue128State,                                                       \
-					   if (s->n == 0 || wide(from->lo, from->hi) better wide(s->lo, s->hi)) {      \
-						   s->lo = from->lo;                                                       \
-						   s->hi = from->hi;                                                       \
-					   } s->n += from->n)                                                          \
+		FOR_EACH_STATE(                                                                            \
+			GpuScanValue128State,                                                                  \
+			if (s->n == 0 || wide(from->lo, from->hi) better wide(s->lo, s->hi)) {                 \
+				s->lo = from->lo;                                                                  \
+				s->hi = from->hi;                                                                  \
+			} s->n += from->n)                                                                     \
 	else                                                                                           \
 		FOR_EACH_STATE(GpuScanValueState,                                                          \
 					   if (s->n == 0 || from->value.i better s->value.i) s->value = from->value;   \

@@ -32,11 +32,13 @@
 typedef struct CpuMemory
 {
 	uint64_t limit;
+	uint64_t device_limit;
+	_Atomic uint64_t *device_used; /* by all requests */
 	_Atomic uint64_t used;
 	_Atomic uint64_t peak;
 } CpuMemory;
 
-/* Zeroed, aligned to 64 bytes; NULL beyond the limit. */
+/* Zeroed, aligned to 64 bytes; NULL beyond a limit. */
 extern void *gpuscan_cpu_alloc(CpuMemory *memory, size_t size);
 extern void gpuscan_cpu_free(CpuMemory *memory, void *pointer, size_t size);
 
@@ -81,23 +83,23 @@ typedef struct CpuPhase
 typedef struct CpuFetch
 {
 	uint16_t att;
-	bool fixed;				/* at `offset` in every tuple without NULLs */
-	uint16_t first_input;	/* the phase's inputs that read it */
+	bool fixed;			  /* at `offset` in every tuple without NULLs */
+	uint16_t first_input; /* the phase's inputs that read it */
 	uint16_t ninputs;
 	uint32_t offset;
-	GsText missing;			/* value where the tuple has too few attributes; p NULL: NULL */
+	GsText missing; /* value where the tuple has too few attributes; p NULL: NULL */
 } CpuFetch;
 
 /* One layout as one phase reads it. */
 typedef struct CpuDecode
 {
 	const GpuScanAttr *attrs;
-	uint16_t natts;			/* up to the last attribute that the phase needs */
-	uint16_t nfixed;		/* leading attributes at constant offsets */
+	uint16_t natts;	 /* up to the last attribute that the phase needs */
+	uint16_t nfixed; /* leading attributes at constant offsets */
 	uint16_t nfetches;
-	uint32_t fixed_size;	/* bytes of the leading attributes */
-	CpuFetch *fetches;		/* by attribute number */
-	int16_t *fetch_of_att;	/* -1: not needed */
+	uint32_t fixed_size;   /* bytes of the leading attributes */
+	CpuFetch *fetches;	   /* by attribute number */
+	int16_t *fetch_of_att; /* -1: not needed */
 } CpuDecode;
 
 typedef struct CpuPlan
@@ -105,13 +107,12 @@ typedef struct CpuPlan
 	const GpuScanProgram *program;
 	CpuPhase phases[CPU_NUM_PHASES];
 	uint16_t ncarried;
-	uint16_t *carried;		/* registers that the rest takes over from the filter */
-	uint16_t max_fetches;	/* of any CpuDecode */
+	uint16_t *carried;	  /* registers that the rest takes over from the filter */
+	uint16_t max_fetches; /* of any CpuDecode */
 	uint32_t nlayouts;
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
-	bool has_float_sum;
-	bool needs_check;		/* states must be looked at before the end */
-	uint16_t ndistinct;		/* COUNT_DISTINCT aggregates */
+	bool needs_check;	/* states must be looked at before the end */
+	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
 } CpuPlan;
 
 /* NULL: out of memory. */
@@ -124,9 +125,9 @@ extern void gpuscan_cpu_plan_free(CpuPlan *plan);
 typedef struct CpuRegister
 {
 	void *values;
-	uint8_t *flags;		/* `own`, or zeros where clean */
+	uint8_t *flags; /* `own`, or zeros where clean */
 	uint8_t *own;
-	bool clean;			/* no flag is set in this chunk */
+	bool clean; /* no flag is set in this chunk */
 } CpuRegister;
 
 extern const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES];
@@ -152,9 +153,9 @@ extern void gpuscan_cpu_load_params(const GpuScanProgram *program, CpuRegister *
  */
 typedef struct CpuTupleInfo
 {
-	uint32_t size;	/* bytes from the first attribute on */
+	uint32_t size; /* bytes from the first attribute on */
 	uint16_t natts;
-	uint8_t hoff;	/* bytes before the first attribute */
+	uint8_t hoff; /* bytes before the first attribute */
 	uint8_t has_null;
 } CpuTupleInfo;
 
@@ -164,10 +165,10 @@ typedef struct CpuTuples
 	const char *data[CPU_CHUNK]; /* the first attribute */
 	CpuTupleInfo info[CPU_CHUNK];
 	uint8_t *outcome[CPU_CHUNK];
-	uint8_t fault[CPU_CHUNK];	 /* what decoding made of the tuple, 0: all well */
+	uint8_t fault[CPU_CHUNK]; /* what decoding made of the tuple, 0: all well */
 	uint32_t nfaults;
-	uint16_t odd[CPU_CHUNK];	 /* scratch: tuples that need a walk from the start */
-	GsText *located;			 /* scratch: CPU_CHUNK values for each fetch */
+	uint16_t odd[CPU_CHUNK]; /* scratch: tuples that need a walk from the start */
+	GsText *located;		 /* scratch: CPU_CHUNK values for each fetch */
 } CpuTuples;
 
 /*
@@ -197,8 +198,8 @@ typedef enum CpuVarlena
 	CPU_VARLENA_MALFORMED
 } CpuVarlena;
 
-extern CpuVarlena gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload,
-									  uint32_t *total);
+extern CpuVarlena
+gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload, uint32_t *total);
 
 /*
  * Keys of a chunk, columns normalized so that equal keys have equal words:
@@ -206,15 +207,15 @@ extern CpuVarlena gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payl
  */
 typedef struct CpuKeyColumn
 {
-	const void *values;	/* uint64_t; I128: uint64_t[2]; TEXT: GsText */
+	const void *values; /* uint64_t; I128: uint64_t[2]; TEXT: GsText */
 	void *buffer;		/* for `values` that are no register's; CPU_CHUNK * 16 bytes */
 } CpuKeyColumn;
 
 typedef struct CpuKeys
 {
 	uint32_t n;
-	bool owned;			/* texts are the data of a CpuBytes that outlives the table */
-	uint32_t *nulls;	/* bit k: key k is NULL; its value is zero */
+	bool owned;		 /* texts are the data of a CpuBytes that outlives the table */
+	uint32_t *nulls; /* bit k: key k is NULL; its value is zero */
 	uint32_t *hashes;
 	CpuKeyColumn *columns;
 } CpuKeys;
@@ -229,8 +230,8 @@ extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
 static inline uint64_t
 cpu_mix(uint64_t a, uint64_t b)
 {
-	gs_u128 product = (gs_u128) (a ^ UINT64_C(0x9E3779B97F4A7C15)) *
-					  (b ^ UINT64_C(0xD6E8FEB86659FD93));
+	gs_u128 product =
+		(gs_u128) (a ^ UINT64_C(0x9E3779B97F4A7C15)) * (b ^ UINT64_C(0xD6E8FEB86659FD93));
 
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
@@ -261,9 +262,9 @@ typedef struct CpuGroups
 	const GpuScanProgram *program;
 	CpuMemory *memory;
 	uint64_t ngroups;
-	uint64_t *slots;	/* row << 16 | low bits of the hash; 0: empty */
+	uint64_t *slots; /* row << 16 | low bits of the hash; 0: empty */
 	uint32_t log2_slots;
-	uint32_t skip_bits;	/* leading bits that all hashes here share */
+	uint32_t skip_bits; /* leading bits that all hashes here share */
 	CpuRowChunk *first;
 	CpuRowChunk *last;
 	CpuArena texts;
@@ -291,14 +292,14 @@ extern void gpuscan_cpu_groups_free_rows(CpuGroups *groups);
  */
 typedef struct CpuDistinctEntry
 {
-	uint64_t row_tag;	/* row << 16 | low bits of the hash; 0: empty */
-	uint64_t value;		/* a word, or a pointer to CpuBytes */
+	uint64_t row_tag; /* row << 16 | low bits of the hash; 0: empty */
+	uint64_t value;	  /* a word, or a pointer to CpuBytes */
 } CpuDistinctEntry;
 
 typedef struct CpuDistinct
 {
 	CpuMemory *memory;
-	bool bytes;			/* I128 and TEXT */
+	bool bytes; /* I128 and TEXT */
 	uint32_t log2_slots;
 	uint32_t skip_bits;
 	uint64_t nentries;
@@ -314,11 +315,11 @@ typedef struct CpuPairs
 	uint64_t words[CPU_CHUNK];
 	GsText texts[CPU_CHUNK];	/* where the set holds bytes */
 	bool owned;					/* texts are the data of a CpuBytes that outlives the set */
-	uint32_t hashes[CPU_CHUNK];	/* scratch */
+	uint32_t hashes[CPU_CHUNK]; /* scratch */
 } CpuPairs;
 
-extern void gpuscan_cpu_distinct_init(CpuDistinct *set, CpuMemory *memory, unsigned cls,
-									  uint32_t skip_bits);
+extern void
+gpuscan_cpu_distinct_init(CpuDistinct *set, CpuMemory *memory, unsigned cls, uint32_t skip_bits);
 extern bool gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries);
 
 /*
@@ -330,8 +331,8 @@ extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *co
 									 uint32_t offset, bool shared);
 
 /* The hash of an entry whose group's hash is that of `hash_row`. */
-extern uint32_t gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row,
-										  uint64_t value);
+extern uint32_t
+gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row, uint64_t value);
 extern void gpuscan_cpu_distinct_free_entries(CpuDistinct *set);
 
 /*
@@ -339,9 +340,9 @@ extern void gpuscan_cpu_distinct_free_entries(CpuDistinct *set);
  */
 
 /* Advances every aggregate by n tuples of the groups `rows`, or of `single`. */
-extern GpuScanCode gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
-									   uint32_t n, char *const *rows, char *single,
-									   CpuDistinct *sets, CpuPairs *pairs);
+extern GpuScanCode
+gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
+					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs);
 
 /* Merges the states of source rows into others, but those of COUNT_DISTINCT; false: overflow. */
 extern bool gpuscan_cpu_merge_states(const GpuScanProgram *program, uint32_t n, char *const *rows,
@@ -361,17 +362,17 @@ typedef struct CpuPartial
 	CpuRegister *registers;
 	void *register_memory;
 	CpuTuples tuples;
-	uint32_t layout;	/* of the tuples in the chunk */
+	uint32_t layout; /* of the tuples in the chunk */
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
-	CpuDistinct *sets;	/* one for each COUNT_DISTINCT */
+	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	GpuScanRequestStats stats;
 } CpuPartial;
 
-extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory,
-											  const atomic_bool *cancel);
+extern CpuPartial *
+gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
 /* Runs a batch. */
@@ -390,8 +391,8 @@ typedef struct CpuMerge
 	const atomic_bool *cancel;
 	CpuPartial **partials;
 	uint32_t npartials;
-	uint32_t bits;		/* 1 << bits partitions */
-	CpuGroups *tables;	/* the result, `ntables` */
+	uint32_t bits;	   /* 1 << bits partitions */
+	CpuGroups *tables; /* the result, `ntables` */
 	uint32_t ntables;
 } CpuMerge;
 
@@ -415,8 +416,8 @@ typedef struct CpuCursor
 	uint32_t row;
 } CpuCursor;
 
-extern GpuScanCode gpuscan_cpu_fetch(const GpuScanProgram *program, const CpuGroups *tables,
-									 uint32_t ntables, CpuCursor *cursor, void *buf, size_t size,
-									 uint32_t *nrows);
+extern GpuScanCode
+gpuscan_cpu_fetch(const GpuScanProgram *program, const CpuGroups *tables, uint32_t ntables,
+				  CpuCursor *cursor, void *buf, size_t size, uint32_t *nrows);
 
 #endif /* GPUSCAN_CPU_H */

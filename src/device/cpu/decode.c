@@ -204,8 +204,7 @@ next_value(const GpuScanAttr *attr, const char *data, uint32_t size, uint32_t *o
 	}
 	else
 	{
-		total = attr->len > 0 ? (uint32_t) attr->len :
-								(uint32_t) strnlen(data + at, size - at) + 1;
+		total = attr->len > 0 ? (uint32_t) attr->len : (uint32_t) strnlen(data + at, size - at) + 1;
 		if (total > size - at)
 			return GPUSCAN_TUPLE_RECHECK;
 		value->len = total;
@@ -262,8 +261,7 @@ walk_attribute(const CpuDecode *decode, CpuTuples *tuples, uint32_t att, uint32_
 	{
 		const char *data = tuples->data[i];
 		uint32_t size = tuples->info[i].size;
-		GsText *value =
-			fetch >= 0 ? &tuples->located[(size_t) fetch * CPU_CHUNK + i] : &ignored;
+		GsText *value = fetch >= 0 ? &tuples->located[(size_t) fetch * CPU_CHUNK + i] : &ignored;
 		uint8_t fault;
 
 		if (at[i] == NOWHERE)
@@ -308,12 +306,16 @@ locate(const CpuDecode *decode, CpuTuples *tuples)
 {
 	uint32_t n = tuples->n;
 	uint32_t nodd = 0;
+	uint32_t at[CPU_CHUNK];
 	uint8_t faults = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
+		bool odd = is_odd(decode, &tuples->info[i]);
+
+		at[i] = odd ? NOWHERE : decode->fixed_size;
 		tuples->odd[nodd] = (uint16_t) i;
-		nodd += is_odd(decode, &tuples->info[i]);
+		nodd += odd;
 	}
 
 	if (nodd > 0)
@@ -327,15 +329,8 @@ locate(const CpuDecode *decode, CpuTuples *tuples)
 				located[i].p = tuples->data[i] + offset;
 		}
 	}
-	if (decode->nfixed < decode->natts)
-	{
-		uint32_t at[CPU_CHUNK];
-
-		for (uint32_t i = 0; i < n; i++)
-			at[i] = is_odd(decode, &tuples->info[i]) ? NOWHERE : decode->fixed_size;
-		for (uint32_t att = decode->nfixed; att < decode->natts; att++)
-			faults |= walk_attribute(decode, tuples, att, at);
-	}
+	for (uint32_t att = decode->nfixed; att < decode->natts; att++)
+		faults |= walk_attribute(decode, tuples, att, at);
 	for (uint32_t i = 0; i < nodd; i++)
 	{
 		walk_tuple(decode, tuples, tuples->odd[i]);

@@ -86,6 +86,7 @@ struct GpuScanDevice
 	pthread_cond_t work; /* something may be there to do */
 	uint32_t nthreads;
 	pthread_t *threads;
+	_Atomic uint64_t memory_used; /* by all requests */
 
 	/* Protected by `lock` */
 	bool closing;
@@ -220,9 +221,9 @@ next_step(GpuScanRequest *request)
 	{
 		request->step++;
 		request->next_task = 0;
-		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK ?
-							  gpuscan_cpu_merge_num_tasks(&request->merge, request->step) :
-							  0;
+		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK
+							  ? gpuscan_cpu_merge_num_tasks(&request->merge, request->step)
+							  : 0;
 	} while (request->ntasks == 0 && request->step < CPU_MERGE_STEPS);
 	if (request->ntasks > 0)
 	{
@@ -277,8 +278,11 @@ run_merge_task(GpuScanRequest *request)
 		next_step(request);
 }
 
+typedef void (*Work)(GpuScanRequest *request);
+
 /* What a thread can do for a request, or NULL.  Under the lock. */
-static void (*find_work(const GpuScanRequest *request))(GpuScanRequest *)
+static Work
+find_work(const GpuScanRequest *request)
 {
 	if (request->ended || request->active >= request->limit)
 		return NULL;
@@ -297,7 +301,7 @@ serve_one(GpuScanDevice *device)
 {
 	for (GpuScanRequest *request = device->requests; request != NULL; request = request->next)
 	{
-		void (*work)(GpuScanRequest *) = find_work(request);
+		Work work = find_work(request);
 
 		if (request->ended && request->active == 0)
 		{
@@ -418,8 +422,10 @@ cpu_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanRe
 	r->device = device;
 	r->options = *options;
 	r->memory.limit = options->memory_limit;
-	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads :
-																			  options->threads;
+	r->memory.device_limit = options->device_memory_limit;
+	r->memory.device_used = &device->memory_used;
+	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads
+																			: options->threads;
 	r->plan = gpuscan_cpu_plan_create(options);
 	r->partials = calloc(r->limit, sizeof(CpuPartial *));
 	r->idle = calloc(r->limit, sizeof(CpuPartial *));

@@ -142,8 +142,8 @@ add_count(int64_t *count, int64_t value, bool shared)
 }
 
 bool
-gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
-						 uint32_t offset, bool shared)
+gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows, uint32_t offset,
+						 bool shared)
 {
 	uint32_t n = pairs->n;
 	uint32_t mask;
@@ -156,9 +156,8 @@ gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_ro
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		uint64_t value = set->bytes ?
-							 gpuscan_cpu_hash_bytes(pairs->texts[i].p, pairs->texts[i].len) :
-							 pairs->words[i];
+		uint64_t value = set->bytes ? gpuscan_cpu_hash_bytes(pairs->texts[i].p, pairs->texts[i].len)
+									: pairs->words[i];
 
 		pairs->hashes[i] = (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_rows[i]), value) >> 32);
 		__builtin_prefetch(&set->entries[first_slot(set, pairs->hashes[i])], 1);
@@ -167,7 +166,8 @@ gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_ro
 	for (uint32_t i = 0; i < n; i++)
 	{
 		uint32_t at = first_slot(set, pairs->hashes[i]);
-		uint64_t row_tag = (uint64_t) (uintptr_t) pairs->rows[i] << 16 | (uint16_t) pairs->hashes[i];
+		uint64_t row_tag =
+			(uint64_t) (uintptr_t) pairs->rows[i] << 16 | (uint16_t) pairs->hashes[i];
 
 		while (set->entries[at].row_tag != 0 &&
 			   !entry_equals(set, &set->entries[at], row_tag, pairs, i))

@@ -217,8 +217,7 @@ SPECIAL(FLAGGED_OR, uint8_t, value = logic(A(uint8_t), fa[i], B(uint8_t), fb[i],
 CLEAN_LOGIC(AND, &)
 CLEAN_LOGIC(OR, |)
 
-#define TEST(name, test)                                                                           \
-	SPECIAL(name, uint8_t, value = (test); flags = fa[i] & GPUSCAN_ERROR)
+#define TEST(name, test) SPECIAL(name, uint8_t, value = (test); flags = fa[i] & GPUSCAN_ERROR)
 
 TEST(IS_NULL, fa[i] == GPUSCAN_NULL)
 TEST(IS_NOT_NULL, fa[i] == 0)
@@ -242,17 +241,16 @@ distinct(uint8_t fa, uint8_t fb, uint8_t c, uint8_t fc, uint8_t *flags)
 SPECIAL(IS_DISTINCT, uint8_t, value = distinct(fa[i], fb[i], C(uint8_t), fc[i], &flags))
 
 #define SELECT(cls, T)                                                                             \
-	SPECIAL(SELECT_##cls, T, bool first = fa[i] == 0 && A(uint8_t);                                \
-			value = first ? B(T) : C(T);                                                           \
+	SPECIAL(SELECT_##cls, T, bool first = fa[i] == 0 && A(uint8_t); value = first ? B(T) : C(T);   \
 			flags = fa[i] == GPUSCAN_ERROR ? GPUSCAN_ERROR : (first ? fb[i] : fc[i]))
 #define COALESCE(cls, T)                                                                           \
-	SPECIAL(COALESCE_##cls, T, bool second = fa[i] == GPUSCAN_NULL;                                \
-			value = second ? B(T) : A(T); flags = second ? fb[i] : fa[i])
+	SPECIAL(COALESCE_##cls, T, bool second = fa[i] == GPUSCAN_NULL; value = second ? B(T) : A(T);  \
+			flags = second ? fb[i] : fa[i])
 #define NULLIF(cls, T)                                                                             \
 	SPECIAL(NULLIF_##cls, T, value = A(T);                                                         \
-			flags = ((fa[i] | fb[i]) & GPUSCAN_ERROR)      ? GPUSCAN_ERROR :                       \
-					fa[i] == 0 && fb[i] == 0 && B(uint8_t) ? GPUSCAN_NULL :                        \
-															 fa[i])
+			flags = ((fa[i] | fb[i]) & GPUSCAN_ERROR)		 ? GPUSCAN_ERROR                       \
+					: fa[i] == 0 && fb[i] == 0 && B(uint8_t) ? GPUSCAN_NULL                        \
+															 : fa[i])
 #define CHOICES(cls, T)                                                                            \
 	SELECT(cls, T)                                                                                 \
 	COALESCE(cls, T)                                                                               \
@@ -267,8 +265,7 @@ CHOICES(F64, double)
 CHOICES(TEXT, GsText)
 
 #define EXTREMUM(name, T, fn)                                                                      \
-	SPECIAL(name, T, fn(A(T), B(T), &value);                                                       \
-			value = fa[i] == GPUSCAN_NULL ? B(T) : value;                                          \
+	SPECIAL(name, T, fn(A(T), B(T), &value); value = fa[i] == GPUSCAN_NULL ? B(T) : value;         \
 			value = fb[i] == GPUSCAN_NULL ? A(T) : value;                                          \
 			flags = ((fa[i] | fb[i]) & GPUSCAN_ERROR) | (fa[i] & fb[i] & GPUSCAN_NULL))
 #define EXTREMA(cls, T, fn)                                                                        \
@@ -292,7 +289,7 @@ any_flags(uint8_t fa, bool found, const GpuScanSet *set)
 
 #define MEMBERS(set) ((const void *) ((const char *) step->program + (set)->offset))
 #define ANY_EQ(cls, T, find)                                                                       \
-	SPECIAL(ANY_EQ_##cls, uint8_t,                                                                   \
+	SPECIAL(ANY_EQ_##cls, uint8_t,                                                                 \
 			const GpuScanSet *set = &GPUSCAN_SETS(step->program)[step->instr->aux];                \
 			value = fa[i] == 0 && find; flags = any_flags(fa[i], value, set))
 

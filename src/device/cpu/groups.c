@@ -141,8 +141,8 @@ row_text_equals(const char *row, uint32_t offset, GsText text)
 {
 	const CpuBytes *bytes = (const CpuBytes *) (uintptr_t) row_word(row, offset);
 
-	return bytes == NULL ? text.len == 0 :
-						   bytes->len == text.len && memcmp(bytes->data, text.p, text.len) == 0;
+	return bytes == NULL ? text.len == 0
+						 : bytes->len == text.len && memcmp(bytes->data, text.p, text.len) == 0;
 }
 
 /* True if key k of the row is that of tuple i, NULLs aside. */
@@ -244,7 +244,7 @@ compare_column(const CpuKeyColumn *column, const GpuScanKey *key, uint32_t n, ch
 
 #define COMPARE(equal)                                                                             \
 	for (uint32_t i = 0; i < n; i++)                                                               \
-		rows[i] = rows[i] != NULL && (equal) ? rows[i] : NULL
+	rows[i] = rows[i] != NULL && (equal) ? rows[i] : NULL
 
 	if (key->cls == GPUSCAN_TEXT)
 		COMPARE(row_text_equals(rows[i], key->offset, texts[i]));

@@ -110,12 +110,13 @@ load_column(CpuKeyColumn *column, unsigned cls, const CpuRegister *reg, uint32_t
 			break;
 		case GPUSCAN_F32:
 			for (uint32_t i = 0; i < n; i++)
-				ok &= float_word(((const float *) reg->values)[i], &words[i]) | (reg->flags[i] != 0);
+				ok &=
+					float_word(((const float *) reg->values)[i], &words[i]) | (reg->flags[i] != 0);
 			break;
 		case GPUSCAN_F64:
 			for (uint32_t i = 0; i < n; i++)
-				ok &= float_word(((const double *) reg->values)[i], &words[i]) |
-					  (reg->flags[i] != 0);
+				ok &=
+					float_word(((const double *) reg->values)[i], &words[i]) | (reg->flags[i] != 0);
 			break;
 		case GPUSCAN_I64:
 			if (reg->clean)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memory.c
- *	  Memory that counts against a request's limit.
+ *	  Memory that counts against its request's limit and the device's.
  *
  * Small pieces come from malloc.  Pieces of some megabytes are mapped at
  * boundaries of huge pages, and the kernel is asked to use them: a group
@@ -25,20 +25,29 @@ typedef struct CpuArenaChunk
 	size_t used;
 } CpuArenaChunk;
 
+static void
+uncharge(CpuMemory *memory, size_t size)
+{
+	atomic_fetch_sub_explicit(&memory->used, size, memory_order_relaxed);
+	atomic_fetch_sub_explicit(memory->device_used, size, memory_order_relaxed);
+}
+
 static bool
 charge(CpuMemory *memory, size_t size)
 {
 	uint64_t used = atomic_fetch_add_explicit(&memory->used, size, memory_order_relaxed) + size;
+	uint64_t device_used =
+		atomic_fetch_add_explicit(memory->device_used, size, memory_order_relaxed);
 	uint64_t peak = atomic_load_explicit(&memory->peak, memory_order_relaxed);
 
-	if (used > memory->limit)
+	if (used > memory->limit || device_used + size > memory->device_limit)
 	{
-		atomic_fetch_sub_explicit(&memory->used, size, memory_order_relaxed);
+		uncharge(memory, size);
 		return false;
 	}
-	while (used > peak && !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used,
-																  memory_order_relaxed,
-																  memory_order_relaxed))
+	while (used > peak &&
+		   !atomic_compare_exchange_weak_explicit(&memory->peak, &peak, used, memory_order_relaxed,
+												  memory_order_relaxed))
 		;
 	return true;
 }
@@ -47,8 +56,8 @@ charge(CpuMemory *memory, size_t size)
 static void *
 map_huge(size_t size)
 {
-	char *start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-					   -1, 0);
+	char *start =
+		mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t before;
 
 	if (start == MAP_FAILED)
@@ -83,7 +92,7 @@ gpuscan_cpu_alloc(CpuMemory *memory, size_t size)
 			memset(pointer, 0, size);
 	}
 	if (pointer == NULL)
-		atomic_fetch_sub_explicit(&memory->used, size, memory_order_relaxed);
+		uncharge(memory, size);
 	return pointer;
 }
 
@@ -96,7 +105,7 @@ gpuscan_cpu_free(CpuMemory *memory, void *pointer, size_t size)
 		munmap(pointer, round_up(size, HUGE_PAGE));
 	else
 		free(pointer);
-	atomic_fetch_sub_explicit(&memory->used, size, memory_order_relaxed);
+	uncharge(memory, size);
 }
 
 /* NULL: out of memory. */

@@ -302,11 +302,10 @@ run_chunk(CpuPartial *partial)
 	gpuscan_cpu_decode(&plan->layouts[partial->layout][CPU_FILTER], phase, tuples,
 					   partial->registers);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
-	code = select_tuples(partial,
-						 program->filter == GPUSCAN_NO_REGISTER ?
-							 NULL :
-							 &partial->registers[program->filter],
-						 kept, &nkept);
+	code = select_tuples(
+		partial,
+		program->filter == GPUSCAN_NO_REGISTER ? NULL : &partial->registers[program->filter], kept,
+		&nkept);
 	if (code == GPUSCAN_OK && !program->aggregate)
 	{
 		partial->stats.passed += nkept;

@@ -270,7 +270,6 @@ classify_aggregates(CpuPlan *plan)
 		{
 			case GPUSCAN_AGG_SUM_F64:
 			case GPUSCAN_AGG_SQUARES_F64:
-				plan->has_float_sum = true;
 				plan->needs_check = true;
 				break;
 			case GPUSCAN_AGG_MIN:
