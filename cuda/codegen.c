@@ -231,12 +231,12 @@ emit_walk(Generator *g, const CpuDecode *decode, int from, int to)
 			end++;
 		if (end - att >= 4)
 		{
-			EMIT("\tif (walk_unneeded(t, layout, %d, %d, offset))\n\t\treturn RECHECK;\n", att, end);
+			EMIT("\tif (walk_unneeded(t, layout, %d, %d, offset))\n\t\treturn RECHECK;\n", att,
+				 end);
 			att = end;
 			continue;
 		}
-		emit_step(g, &decode->attrs[att], att,
-				  fetch < 0 ? -1 : decode->fetches[fetch].first_input);
+		emit_step(g, &decode->attrs[att], att, fetch < 0 ? -1 : decode->fetches[fetch].first_input);
 		att++;
 	}
 }
@@ -317,8 +317,8 @@ emit_input(Generator *g, int phase, const GpuScanInput *input, int value)
 			break;
 		case GPUSCAN_DECODE_DEC64:
 		case GPUSCAN_DECODE_DEC128:
-			EMIT("\t\tf%d = numeric_to_%s(v[%d], %d, &r%d);\n", r, class_names[g->classes[r]], value,
-				 input->scale, r);
+			EMIT("\t\tf%d = numeric_to_%s(v[%d], %d, &r%d);\n", r, class_names[g->classes[r]],
+				 value, input->scale, r);
 			break;
 		case GPUSCAN_DECODE_DSCALE:
 			EMIT("\t\tf%d = numeric_dscale(v[%d], &r%d);\n", r, value, r);
@@ -372,9 +372,12 @@ emit_params(Generator *g)
 	for (int i = 0; i < g->program->nparams; i++)
 	{
 		static const char *const values[GPUSCAN_NUM_CLASSES] = {
-			"(uint8_t) (params[%d].lo != 0)", "(int32_t) (uint32_t) params[%d].lo",
-			"(int64_t) params[%d].lo",		  "wide(params[%d].lo, params[%d].hi)",
-			"bits_as<float>((uint32_t) params[%d].lo)", "bits_as<double>(params[%d].lo)",
+			"(uint8_t) (params[%d].lo != 0)",
+			"(int32_t) (uint32_t) params[%d].lo",
+			"(int64_t) params[%d].lo",
+			"wide(params[%d].lo, params[%d].hi)",
+			"bits_as<float>((uint32_t) params[%d].lo)",
+			"bits_as<double>(params[%d].lo)",
 			"text_param(program, &params[%d])"};
 		int r = params[i].reg;
 		char value[80];
@@ -424,8 +427,8 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 	{
 		case GPUSCAN_OP_AND:
 		case GPUSCAN_OP_OR:
-			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = logic(r%d, f%d, r%d, f%d, %d, f%d);\n", d, d, a, a,
-				 b, b, instr->op == GPUSCAN_OP_OR, d);
+			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = logic(r%d, f%d, r%d, f%d, %d, f%d);\n", d, d, a,
+				 a, b, b, instr->op == GPUSCAN_OP_OR, d);
 			return;
 		case GPUSCAN_OP_IS_NULL:
 			EMIT("\tuint8_t r%d = f%d == GPUSCAN_NULL;\n", d, a);
@@ -446,8 +449,8 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 			EMIT("\tuint8_t r%d = !(f%d == 0 && !r%d);\n", d, a, a);
 			break;
 		case GPUSCAN_OP_IS_DISTINCT:
-			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = distinct(f%d, f%d, r%d, f%d, f%d);\n", d, d, a, b, c,
-				 c, d);
+			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = distinct(f%d, f%d, r%d, f%d, f%d);\n", d, d, a, b,
+				 c, c, d);
 			return;
 		default:
 			if (gpuscan_ops[instr->op].set)
@@ -455,7 +458,8 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 			else if (instr->op >= GPUSCAN_OP_SELECT_BOOL && instr->op <= GPUSCAN_OP_SELECT_TEXT)
 			{
 				EMIT("\t%s r%d = f%d == 0 && r%d ? r%d : r%d;\n", type, d, a, a, b, c);
-				EMIT("\tuint8_t f%d = f%d == GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && r%d ? f%d : "
+				EMIT("\tuint8_t f%d = f%d == GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && r%d ? f%d "
+					 ": "
 					 "f%d;\n",
 					 d, a, a, a, b, c);
 			}
@@ -467,21 +471,22 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 			else if (instr->op >= GPUSCAN_OP_NULLIF_BOOL && instr->op <= GPUSCAN_OP_NULLIF_TEXT)
 			{
 				EMIT("\t%s r%d = r%d;\n", type, d, a);
-				EMIT("\tuint8_t f%d = (f%d | f%d) & GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && f%d == "
+				EMIT("\tuint8_t f%d = (f%d | f%d) & GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && "
+					 "f%d == "
 					 "0 && r%d ? GPUSCAN_NULL : f%d;\n",
 					 d, a, b, a, b, b, a);
 			}
 			else
 			{
-				bool least =
-					instr->op >= GPUSCAN_OP_LEAST_I32 && instr->op <= GPUSCAN_OP_LEAST_F64;
+				bool least = instr->op >= GPUSCAN_OP_LEAST_I32 && instr->op <= GPUSCAN_OP_LEAST_F64;
 
 				EMIT("\t%s r%d;\n\tgs_%s_%s(r%d, r%d, &r%d);\n", type, d, class_names[cls],
 					 least ? "least" : "greatest", a, b, d);
 				EMIT("\tr%d = f%d == GPUSCAN_NULL ? r%d : r%d;\n", d, a, b, d);
 				EMIT("\tr%d = f%d == GPUSCAN_NULL ? r%d : r%d;\n", d, b, a, d);
-				EMIT("\tuint8_t f%d = ((f%d | f%d) & GPUSCAN_ERROR) | (f%d & f%d & GPUSCAN_NULL);\n",
-					 d, a, b, a, b);
+				EMIT(
+					"\tuint8_t f%d = ((f%d | f%d) & GPUSCAN_ERROR) | (f%d & f%d & GPUSCAN_NULL);\n",
+					d, a, b, a, b);
 			}
 			return;
 	}
@@ -586,12 +591,13 @@ emit_find_row(Generator *g)
 		EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n", r);
 		EMIT("\tkeys.nulls |= f%d ? %uU : 0;\n", r, 1U << k);
 		if (keys[k].cls == GPUSCAN_TEXT)
-			EMIT("\tkeys.k%d = 0;\n\tkeys.t%d = r%d;\n\tif (f%d)\n\t\tkeys.t%d.len = 0;\n", k, k, r, r,
-				 k);
+			EMIT("\tkeys.k%d = 0;\n\tkeys.t%d = r%d;\n\tif (f%d)\n\t\tkeys.t%d.len = 0;\n", k, k, r,
+				 r, k);
 		else if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\tkeys.k%d = f%d ? 0 : (uint64_t) r%d;\n\tkeys.h%d = f%d ? 0 : (uint64_t) (r%d >> "
-				 "64);\n",
-				 k, r, r, k, r, r);
+			EMIT(
+				"\tkeys.k%d = f%d ? 0 : (uint64_t) r%d;\n\tkeys.h%d = f%d ? 0 : (uint64_t) (r%d >> "
+				"64);\n",
+				k, r, r, k, r, r);
 		else if (is_float(keys[k].cls))
 		{
 			EMIT("\tkeys.k%d = f%d ? 0 : float_word(r%d);\n", k, r, r);
@@ -628,10 +634,12 @@ emit_selections(Generator *g)
 		if (agg->filter == GPUSCAN_NO_REGISTER)
 			EMIT("\tbool s%d = true;\n", i);
 		else
-			EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\tbool s%d = f%d == 0 && r%d;\n",
-				 agg->filter, i, agg->filter, agg->filter);
+			EMIT(
+				"\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\tbool s%d = f%d == 0 && r%d;\n",
+				agg->filter, i, agg->filter, agg->filter);
 		if (agg->arg != GPUSCAN_NO_REGISTER)
-			EMIT("\tif (s%d && f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\ts%d = s%d && f%d == 0;\n",
+			EMIT("\tif (s%d && f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\ts%d = s%d && f%d == "
+				 "0;\n",
 				 i, agg->arg, i, i, agg->arg);
 	}
 }
@@ -646,8 +654,8 @@ sum_type(const GpuScanAgg *agg)
 static const char *
 sum_limit(const GpuScanAgg *agg)
 {
-	return agg->kind == GPUSCAN_AGG_SUM_F64 && agg->cls == GPUSCAN_F32 ? "GS_FSUM_F32_LIMIT" :
-																		 "GS_FSUM_F64_LIMIT";
+	return agg->kind == GPUSCAN_AGG_SUM_F64 && agg->cls == GPUSCAN_F32 ? "GS_FSUM_F32_LIMIT"
+																	   : "GS_FSUM_F64_LIMIT";
 }
 
 /* Float sums reach far enough, distinct values are entered, or the tuple waits. */
@@ -717,9 +725,9 @@ emit_group_advance(Generator *g)
 		const GpuScanAgg *agg = &aggs[i];
 		const AggPlace *place = &g->places[i];
 		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
-		const char *cast = is_float(agg->cls)		 ? "(double) " :
-						   agg->cls == GPUSCAN_I128 ? "" :
-													  "(int64_t) ";
+		const char *cast = is_float(agg->cls)		  ? "(double) "
+						   : agg->cls == GPUSCAN_I128 ? ""
+													  : "(int64_t) ";
 		char state[48];
 
 		snprintf(state, sizeof(state), "(uint64_t *) (p + %u)", place->state);
@@ -744,8 +752,8 @@ emit_group_advance(Generator *g)
 				break;
 			case GPUSCAN_AGG_SUM_F64:
 			case GPUSCAN_AGG_SQUARES_F64:
-				EMIT("\t\tsum_add((%s *) (p + %u), r%d, %s);\n", sum_type(agg), place->state, agg->arg,
-					 sum_limit(agg));
+				EMIT("\t\tsum_add((%s *) (p + %u), r%d, %s);\n", sum_type(agg), place->state,
+					 agg->arg, sum_limit(agg));
 				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
 					EMIT("\t\tsum_add_square((%s *) (p + %u), r%d);\n", sum_type(agg),
 						 place->state + 64, agg->arg);
@@ -803,9 +811,9 @@ emit_local_advance(Generator *g)
 	{
 		const GpuScanAgg *agg = &aggs[i];
 		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
-		const char *cast = is_float(agg->cls)		 ? "(double) " :
-						   agg->cls == GPUSCAN_I128 ? "" :
-													  "(int64_t) ";
+		const char *cast = is_float(agg->cls)		  ? "(double) "
+						   : agg->cls == GPUSCAN_I128 ? ""
+													  : "(int64_t) ";
 
 		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
 			continue;
@@ -918,7 +926,8 @@ emit_run(Generator *g)
 			EMIT("\tconst uint32_t row = 0;\n");
 		else
 			emit_find_row(g);
-		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
+		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
+			 g->source->row_size);
 		emit_prepare(g);
 		if (local)
 			emit_local_advance(g);
@@ -991,7 +1000,8 @@ emit_emit_state(Generator *g, int i)
 	const AggPlace *place = &g->places[i];
 	const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
 
-	EMIT("\t\t{\n\t\t\t%s *a = (%s *) (out + %u);\n\t\t\tconst uint64_t *s = (const uint64_t *) (p + "
+	EMIT("\t\t{\n\t\t\t%s *a = (%s *) (out + %u);\n\t\t\tconst uint64_t *s = (const uint64_t *) (p "
+		 "+ "
 		 "%u);\n",
 		 state_type(agg), state_type(agg), agg->offset, place->state);
 	if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
@@ -1068,8 +1078,8 @@ emit_emit(Generator *g)
 		EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n", keys[k].offset,
 			 g->key_offsets[k]);
 		if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n", keys[k].offset + 8,
-				 g->key_offsets[k] + 8);
+			EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n",
+				 keys[k].offset + 8, g->key_offsets[k] + 8);
 	}
 	for (int i = 0; i < p->naggs; i++)
 		emit_emit_state(g, i);

@@ -15,15 +15,15 @@
 
 typedef struct CudaSource
 {
-	char *text;			  /* malloc'd */
+	char *text; /* malloc'd */
 	size_t size;
-	uint16_t *shapes;	  /* of each layout; malloc'd */
-	uint32_t row_size;	  /* of a group's row on the device */
-	uint32_t *distinct;	  /* offsets of the COUNT_DISTINCT counters in it; malloc'd */
+	uint16_t *shapes;	/* of each layout; malloc'd */
+	uint32_t row_size;	/* of a group's row on the device */
+	uint32_t *distinct; /* offsets of the COUNT_DISTINCT counters in it; malloc'd */
 	uint32_t ndistinct;
-	bool has_texts;		  /* keys or distinct values are kept as texts */
+	bool has_texts; /* keys or distinct values are kept as texts */
 	bool has_text_keys;
-	bool has_sums;		  /* float sums that may have to be anchored anew */
+	bool has_sums; /* float sums that may have to be anchored anew */
 } CudaSource;
 
 /*

@@ -33,11 +33,21 @@
 /*
  * Compiled kernels, kernels.c
  */
+typedef enum CudaKernelState
+{
+	CUDA_KERNELS_COMPILING,
+	CUDA_KERNELS_READY,
+	CUDA_KERNELS_FAILED
+} CudaKernelState;
+
 typedef struct CudaKernels
 {
 	struct CudaKernels *next; /* the one used last comes first */
-	uint32_t users;
+	GpuScanDevice *device;
+	CudaKernelState state; /* and the two above: under the cache's lock */
+	uint32_t users;		   /* the same; the thread that compiles is one */
 	char *text;
+	GpuScanCode code; /* of a failure */
 	CUmodule module;
 	CUfunction run;
 	CUfunction rehash; /* and the following: NULL where there is none */
@@ -50,8 +60,10 @@ typedef struct CudaKernels
 typedef struct CudaKernelCache
 {
 	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a state, or `compiling` */
 	CudaKernels *first;
 	uint32_t n;
+	uint32_t compiling; /* threads */
 } CudaKernelCache;
 
 /*
@@ -60,10 +72,15 @@ typedef struct CudaKernelCache
  */
 extern bool gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log);
 
-extern GpuScanCode gpuscan_cuda_kernels_get(GpuScanDevice *device, const CudaSource *source,
-											CudaKernels **kernels);
-extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *kernels);
+extern void gpuscan_cuda_kernels_init(GpuScanDevice *device);
+
+/* After the last request. */
 extern void gpuscan_cuda_kernels_free_all(GpuScanDevice *device);
+
+/* Finds or compiles a request's kernels; GPUSCAN_CANCELLED if it is ended meanwhile. */
+extern GpuScanCode
+gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, CudaKernels **kernels);
+extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *kernels);
 
 /*
  * Lanes, lane.c
@@ -103,6 +120,8 @@ typedef struct CudaLane
 	CudaSlot slots[CUDA_SLOTS];
 	char *window; /* pinned, CUDA_WINDOW_SIZE */
 } CudaLane;
+
+extern bool gpuscan_cuda_is_ended(GpuScanRequest *request);
 
 /* The thread of a lane. */
 extern void *gpuscan_cuda_lane_main(void *lane);
@@ -193,7 +212,7 @@ extern GpuScanCode gpuscan_cuda_table_finish(GpuScanRequest *request);
 /* The argument of kernels that work on the table alone */
 extern CudaLaunch gpuscan_cuda_table_launch(const GpuScanRequest *request);
 
-extern GpuScanCode gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size,
-									  uint32_t *nrows);
+extern GpuScanCode
+gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
 
 #endif /* GPUSCAN_CUDA_DEVICE_H */

@@ -113,7 +113,7 @@ cuda_open(uint32_t threads, const char **error)
 		return NULL;
 	}
 	pthread_mutex_init(&device->lock, NULL);
-	pthread_mutex_init(&device->kernels.lock, NULL);
+	gpuscan_cuda_kernels_init(device);
 	return device;
 }
 
@@ -153,7 +153,6 @@ cuda_close(GpuScanDevice *device)
 	for (uint32_t i = 0; i < device->nregions; i++)
 		(void) gpuscan_cuda.host_unregister((void *) (uintptr_t) device->regions[i].base);
 	(void) gpuscan_cuda.primary_context_release(device->device);
-	pthread_mutex_destroy(&device->kernels.lock);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }

@@ -16,11 +16,8 @@ CudaDriver gpuscan_cuda;
 CudaNvrtc gpuscan_nvrtc;
 
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
-static const char *const nvrtc_names[] = {"libnvrtc.so.13",
-										  "libnvrtc.so.12",
-										  "libnvrtc.so",
-										  "/usr/local/cuda/lib64/libnvrtc.so",
-										  NULL};
+static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+										  "/usr/local/cuda/lib64/libnvrtc.so", NULL};
 
 static void *
 open_library(const char *const *names)

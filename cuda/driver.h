@@ -42,7 +42,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 #define CUDA_DRIVER_FUNCTIONS(F)                                                                   \
 	F(init, cuInit, (unsigned flags))                                                              \
 	F(device_get_count, cuDeviceGetCount, (int *count))                                            \
-	F(device_get, cuDeviceGet, (CUdevice *device, int ordinal))                                    \
+	F(device_get, cuDeviceGet, (CUdevice * device, int ordinal))                                   \
 	F(device_get_name, cuDeviceGetName, (char *name, int size, CUdevice device))                   \
 	F(device_get_attribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))    \
 	F(primary_context_retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
@@ -64,8 +64,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	  (CUdeviceptr dst, const void *src, size_t size, CUstream stream))                            \
 	F(copy_on_device, cuMemcpyDtoDAsync_v2,                                                        \
 	  (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream))                            \
-	F(fill, cuMemsetD8Async,                                                                       \
-	  (CUdeviceptr dst, unsigned char value, size_t size, CUstream stream))                        \
+	F(fill, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t size, CUstream stream)) \
 	F(stream_create, cuStreamCreate, (CUstream * stream, unsigned flags))                          \
 	F(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                       \
 	F(stream_synchronize, cuStreamSynchronize, (CUstream stream))                                  \
@@ -88,9 +87,9 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	F(destroy_program, nvrtcDestroyProgram, (nvrtcProgram * program))                              \
 	F(compile_program, nvrtcCompileProgram,                                                        \
 	  (nvrtcProgram program, int noptions, const char *const *options))                            \
-	F(get_cubin_size, nvrtcGetCUBINSize, (nvrtcProgram program, size_t *size))                     \
+	F(get_cubin_size, nvrtcGetCUBINSize, (nvrtcProgram program, size_t * size))                    \
 	F(get_cubin, nvrtcGetCUBIN, (nvrtcProgram program, char *cubin))                               \
-	F(get_log_size, nvrtcGetProgramLogSize, (nvrtcProgram program, size_t *size))                  \
+	F(get_log_size, nvrtcGetProgramLogSize, (nvrtcProgram program, size_t * size))                 \
 	F(get_log, nvrtcGetProgramLog, (nvrtcProgram program, char *log))
 
 #define CUDA_MEMBER(member, name, args) int(*member) args;

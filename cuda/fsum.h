@@ -348,7 +348,7 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
 		}                                                                                          \
 		if (parts.mantissa != 0 || !parts.negative)                                                \
 			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                              \
-		gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut(parts), 3, parts.negative);                                            \
+		gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut(parts), 3, parts.negative);           \
 	}                                                                                              \
 	GS_FN void gs_fsum##N##_add(GpuScanFSum##N *sum, double x)                                     \
 	{                                                                                              \
@@ -364,10 +364,10 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
                                                                                                    \
 		parts.negative = 0;                                                                        \
 		sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                                  \
-		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                 \
+		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                    \
 			sum->special |= gs_fsum_special(parts);                                                \
 		else                                                                                       \
-			gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut_square(parts), 5, 0);                                       \
+			gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut_square(parts), 5, 0);             \
 	}                                                                                              \
 	GS_FN void gs_fsum##N##_merge(GpuScanFSum##N *sum, const GpuScanFSum##N *from)                 \
 	{                                                                                              \

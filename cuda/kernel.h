@@ -100,7 +100,7 @@ struct Tuple
 {
 	const char *data; /* the first attribute */
 	const uint8_t *nulls;
-	uint32_t size;	/* bytes from there on */
+	uint32_t size; /* bytes from there on */
 	uint32_t natts;
 };
 
@@ -138,11 +138,10 @@ open_tuple(const CudaBlock &block, const char *base, uint32_t i, Tuple &tuple)
 		offset % 8 != 0)
 		return false;
 	base += offset;
-	tuple.natts =
-		*(const uint16_t *) (base + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
-	tuple.nulls = *(const uint16_t *) (base + GPUSCAN_TUPLE_INFOMASK) & GPUSCAN_TUPLE_HASNULL ?
-					  (const uint8_t *) base + GPUSCAN_TUPLE_HEADER_SIZE :
-					  (const uint8_t *) 0;
+	tuple.natts = *(const uint16_t *) (base + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
+	tuple.nulls = *(const uint16_t *) (base + GPUSCAN_TUPLE_INFOMASK) & GPUSCAN_TUPLE_HASNULL
+					  ? (const uint8_t *) base + GPUSCAN_TUPLE_HEADER_SIZE
+					  : (const uint8_t *) 0;
 	nulls = tuple.nulls ? (tuple.natts + 7) / 8 : 0;
 	hoff = *(const uint8_t *) (base + GPUSCAN_TUPLE_HOFF);
 	if (hoff < GPUSCAN_TUPLE_HEADER_SIZE + nulls || hoff > len || hoff % 8 != 0)
@@ -277,8 +276,7 @@ walk_cstring(const Tuple &tuple, uint32_t att, uint32_t align, uint32_t &offset)
 
 /* Walks over attributes that nobody needs. */
 GS_DEVICE_CALL uint32_t
-walk_unneeded(const Tuple &tuple, const char *layout, uint32_t from, uint32_t to,
-			  uint32_t &offset)
+walk_unneeded(const Tuple &tuple, const char *layout, uint32_t from, uint32_t to, uint32_t &offset)
 {
 	const GpuScanAttr *attrs = GPUSCAN_LAYOUT_ATTRS((const GpuScanLayout *) layout);
 	uint32_t fault = 0;
@@ -418,8 +416,7 @@ distinct_word(double value)
 GS_DEVICE uint64_t
 mix(uint64_t a, uint64_t b)
 {
-	gs_u128 product =
-		(gs_u128) (a ^ 0x9E3779B97F4A7C15ULL) * (gs_u128) (b ^ 0xD6E8FEB86659FD93ULL);
+	gs_u128 product = (gs_u128) (a ^ 0x9E3779B97F4A7C15ULL) * (gs_u128) (b ^ 0xD6E8FEB86659FD93ULL);
 
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
@@ -541,9 +538,8 @@ find_row(const CudaLaunch &launch, Keys &keys, uint32_t hash)
 				__nanosleep(20);
 				continue;
 			}
-			if (row != ROW_DEAD &&
-				keys.equals(launch, (const char *) launch.table.rows +
-										(uint64_t) (row - 1) * Keys::row_size))
+			if (row != ROW_DEAD && keys.equals(launch, (const char *) launch.table.rows +
+														   (uint64_t) (row - 1) * Keys::row_size))
 				return row - 1;
 		}
 		at = (at + 1) & mask;
@@ -582,33 +578,50 @@ struct Word
 {
 	uint64_t value;
 
-	GS_MEMBER uint64_t hash(uint32_t row) const { return mix(row, value); }
-	GS_MEMBER static uint64_t hash_word(const CudaLaunch &launch, uint32_t row, uint64_t word)
+	GS_MEMBER uint64_t
+	hash(uint32_t row) const
+	{
+		return mix(row, value);
+	}
+	GS_MEMBER static uint64_t
+	hash_word(const CudaLaunch &launch, uint32_t row, uint64_t word)
 	{
 		return mix(row, word);
 	}
-	GS_MEMBER bool keep(const CudaLaunch &launch, uint64_t &word) const
+	GS_MEMBER bool
+	keep(const CudaLaunch &launch, uint64_t &word) const
 	{
 		word = value;
 		return true;
 	}
-	GS_MEMBER bool equals(const CudaLaunch &launch, uint64_t word) const { return word == value; }
+	GS_MEMBER bool
+	equals(const CudaLaunch &launch, uint64_t word) const
+	{
+		return word == value;
+	}
 };
 
 struct Bytes
 {
 	GsText value;
 
-	GS_MEMBER uint64_t hash(uint32_t row) const { return mix(row, value); }
-	GS_MEMBER static uint64_t hash_word(const CudaLaunch &launch, uint32_t row, uint64_t word)
+	GS_MEMBER uint64_t
+	hash(uint32_t row) const
+	{
+		return mix(row, value);
+	}
+	GS_MEMBER static uint64_t
+	hash_word(const CudaLaunch &launch, uint32_t row, uint64_t word)
 	{
 		return mix(row, kept_text(launch, word));
 	}
-	GS_MEMBER bool keep(const CudaLaunch &launch, uint64_t &word) const
+	GS_MEMBER bool
+	keep(const CudaLaunch &launch, uint64_t &word) const
 	{
 		return keep_text(launch, value, word);
 	}
-	GS_MEMBER bool equals(const CudaLaunch &launch, uint64_t word) const
+	GS_MEMBER bool
+	equals(const CudaLaunch &launch, uint64_t word) const
 	{
 		return gs_text_is_equal(kept_text(launch, word), value);
 	}

@@ -7,18 +7,25 @@
  * said about what may differ between two requests that share one.  It keeps a
  * bounded number, and drops the one that nobody used for longest.
  *
- * Compiling runs without the lock: other requests go on meanwhile.  Two that
- * want the same kernel at once may compile it twice.
+ * Compiling runs in a thread of its own, without the lock: other requests go on
+ * meanwhile, a request that waits can be ended, and one that wants the same
+ * kernel waits for the same thread.  A text that does not compile stays in the
+ * cache too, with its failure.
  *
  *-------------------------------------------------------------------------
  */
 #include "cuda_device.h"
 #include "text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define MAX_KERNELS 256
+
+/* A request that waits for a compiler looks so often if it was ended. */
+#define WAIT_NS 10000000
 
 static char *
 compile_log(nvrtcProgram program)
@@ -41,8 +48,8 @@ bool
 gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log)
 {
 	char arch[40];
-	const char *const options[] = {arch, "-device-int128", "-fmad=false", "-std=c++17",
-								   "-default-device", "-w"};
+	const char *const options[] = {arch,		 "-device-int128",	"-fmad=false",
+								   "-std=c++17", "-default-device", "-w"};
 	nvrtcProgram program;
 	size_t size = 0;
 	bool ok;
@@ -119,89 +126,154 @@ evict_kernels(CudaKernelCache *cache)
 }
 
 static CUresult
-load_module(GpuScanDevice *device, CudaKernels *kernels, const char *image,
-			const CudaSource *source)
+load_module(CudaKernels *kernels, const char *image)
 {
 	const struct
 	{
 		const char *name;
 		CUfunction *function;
-		bool wanted;
 	} functions[] = {
-		{"k_run", &kernels->run, true},
-		{"k_rehash", &kernels->rehash, strstr(source->text, "k_rehash(") != NULL},
-		{"k_emit", &kernels->emit, strstr(source->text, "k_emit(") != NULL},
-		{"k_rehash_pairs", &kernels->rehash_pairs, source->ndistinct > 0},
-		{"k_anchor", &kernels->anchor, source->has_sums},
+		{"k_run", &kernels->run},		{"k_rehash", &kernels->rehash},
+		{"k_emit", &kernels->emit},		{"k_rehash_pairs", &kernels->rehash_pairs},
+		{"k_anchor", &kernels->anchor},
 	};
 	CUresult result = gpuscan_cuda.module_load(&kernels->module, image);
 	int blocks = 0;
 
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 	{
-		if (result == CUDA_SUCCESS && functions[i].wanted)
+		char definition[32];
+
+		snprintf(definition, sizeof(definition), "\n%s(", functions[i].name);
+		if (result == CUDA_SUCCESS && strstr(kernels->text, definition) != NULL)
 			result = gpuscan_cuda.module_get_function(functions[i].function, kernels->module,
 													  functions[i].name);
 	}
 	if (result == CUDA_SUCCESS)
 		result = gpuscan_cuda.occupancy(&blocks, kernels->run, CUDA_THREADS, 0);
-	kernels->max_grid = (uint32_t) (blocks > 0 ? blocks : 1) * (uint32_t) device->multiprocessors;
+	kernels->max_grid =
+		(uint32_t) (blocks > 0 ? blocks : 1) * (uint32_t) kernels->device->multiprocessors;
 	return result;
 }
 
-GpuScanCode
-gpuscan_cuda_kernels_get(GpuScanDevice *device, const CudaSource *source, CudaKernels **kernels)
+static GpuScanCode
+compile_kernels(CudaKernels *kernels)
 {
-	CudaKernelCache *cache = &device->kernels;
-	CudaKernels *made;
-	CudaKernels *found;
-	GpuScanCode code = GPUSCAN_OK;
+	GpuScanDevice *device = kernels->device;
+	GpuScanCode code;
 	char *image;
 	char *log;
 
-	pthread_mutex_lock(&cache->lock);
-	*kernels = find_kernels(cache, source->text);
-	pthread_mutex_unlock(&cache->lock);
-	if (*kernels != NULL)
-		return GPUSCAN_OK;
-
-	made = calloc(1, sizeof(CudaKernels));
-	if (made == NULL || (made->text = strdup(source->text)) == NULL)
-	{
-		free(made);
-		return GPUSCAN_OUT_OF_MEMORY;
-	}
-	if (!gpuscan_cuda_compile(source->text, device->major, device->minor, &image, &log))
+	code = gpuscan_cuda_code(device, gpuscan_cuda.context_set_current(device->context));
+	if (code != GPUSCAN_OK)
+		return code;
+	if (!gpuscan_cuda_compile(kernels->text, device->major, device->minor, &image, &log))
 	{
 		fprintf(stderr, "gpuscan: a kernel does not compile: %s\n", log == NULL ? "" : log);
 		code = GPUSCAN_LEFT_TO_POSTGRES;
 	}
 	else
-		code = gpuscan_cuda_code(device, load_module(device, made, image, source));
+		code = gpuscan_cuda_code(device, load_module(kernels, image));
 	free(image);
 	free(log);
-	if (code != GPUSCAN_OK)
-	{
-		free_kernels(made);
-		return code;
-	}
+	return code;
+}
+
+static void *
+compiler_main(void *arg)
+{
+	CudaKernels *kernels = arg;
+	CudaKernelCache *cache = &kernels->device->kernels;
+	GpuScanCode code = compile_kernels(kernels);
 
 	pthread_mutex_lock(&cache->lock);
-	found = find_kernels(cache, source->text);
-	if (found == NULL)
+	kernels->code = code;
+	/* another time there may be room: nobody is to find this one */
+	if (code == GPUSCAN_OUT_OF_MEMORY)
+		kernels->text[0] = '\0';
+	kernels->state = code == GPUSCAN_OK ? CUDA_KERNELS_READY : CUDA_KERNELS_FAILED;
+	kernels->users--;
+	cache->compiling--;
+	pthread_cond_broadcast(&cache->changed);
+	pthread_mutex_unlock(&cache->lock);
+	return NULL;
+}
+
+/* A new entry, with a thread that compiles it; NULL: out of memory.  Under the cache's lock. */
+static CudaKernels *
+start_compiler(GpuScanDevice *device, const char *text)
+{
+	CudaKernelCache *cache = &device->kernels;
+	CudaKernels *kernels = calloc(1, sizeof(CudaKernels));
+	sigset_t all;
+	sigset_t saved;
+	pthread_t thread;
+	int error;
+
+	if (kernels == NULL)
+		return NULL;
+	kernels->device = device;
+	kernels->text = strdup(text);
+	if (kernels->text == NULL)
 	{
-		if (cache->n >= MAX_KERNELS)
-			evict_kernels(cache);
-		made->users = 1;
-		made->next = cache->first;
-		cache->first = made;
-		cache->n++;
+		free_kernels(kernels);
+		return NULL;
+	}
+
+	/* signals are for the caller's own thread */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	error = pthread_create(&thread, NULL, compiler_main, kernels);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (error != 0)
+	{
+		free_kernels(kernels);
+		return NULL;
+	}
+	(void) pthread_detach(thread);
+	if (cache->n >= MAX_KERNELS)
+		evict_kernels(cache);
+	kernels->users = 2;
+	kernels->next = cache->first;
+	cache->first = kernels;
+	cache->n++;
+	cache->compiling++;
+	return kernels;
+}
+
+GpuScanCode
+gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, CudaKernels **kernels)
+{
+	CudaKernelCache *cache = &request->device->kernels;
+	GpuScanCode code = GPUSCAN_OK;
+
+	pthread_mutex_lock(&cache->lock);
+	*kernels = find_kernels(cache, source->text);
+	if (*kernels == NULL)
+		*kernels = start_compiler(request->device, source->text);
+	if (*kernels == NULL)
+		code = GPUSCAN_OUT_OF_MEMORY;
+	while (code == GPUSCAN_OK && (*kernels)->state == CUDA_KERNELS_COMPILING)
+	{
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += WAIT_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		(void) pthread_cond_timedwait(&cache->changed, &cache->lock, &until);
+		if (gpuscan_cuda_is_ended(request))
+			code = GPUSCAN_CANCELLED;
+	}
+	if (code == GPUSCAN_OK)
+		code = (*kernels)->code;
+	if (code != GPUSCAN_OK && *kernels != NULL)
+	{
+		(*kernels)->users--;
+		*kernels = NULL;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (found != NULL)
-		free_kernels(made);
-	*kernels = found != NULL ? found : made;
-	return GPUSCAN_OK;
+	return code;
 }
 
 void
@@ -213,16 +285,28 @@ gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *kernels)
 }
 
 void
+gpuscan_cuda_kernels_init(GpuScanDevice *device)
+{
+	pthread_mutex_init(&device->kernels.lock, NULL);
+	pthread_cond_init(&device->kernels.changed, NULL);
+}
+
+void
 gpuscan_cuda_kernels_free_all(GpuScanDevice *device)
 {
-	CudaKernels *kernels = device->kernels.first;
+	CudaKernelCache *cache = &device->kernels;
 
-	while (kernels != NULL)
+	pthread_mutex_lock(&cache->lock);
+	while (cache->compiling > 0)
+		pthread_cond_wait(&cache->changed, &cache->lock);
+	while (cache->first != NULL)
 	{
-		CudaKernels *next = kernels->next;
+		CudaKernels *next = cache->first->next;
 
-		free_kernels(kernels);
-		kernels = next;
+		free_kernels(cache->first);
+		cache->first = next;
 	}
-	device->kernels.first = NULL;
+	pthread_mutex_unlock(&cache->lock);
+	pthread_cond_destroy(&cache->changed);
+	pthread_mutex_destroy(&cache->lock);
 }

@@ -49,6 +49,17 @@ now_ns(void)
 	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
 }
 
+bool
+gpuscan_cuda_is_ended(GpuScanRequest *request)
+{
+	bool ended;
+
+	pthread_mutex_lock(&request->device->lock);
+	ended = request->ended;
+	pthread_mutex_unlock(&request->device->lock);
+	return ended;
+}
+
 static size_t
 round_up(size_t size, size_t to)
 {
@@ -72,8 +83,8 @@ open_lane(GpuScanRequest *request)
 		if (slot->stream == NULL)
 			TRY(CUDA(stream_create(&slot->stream, CU_STREAM_NON_BLOCKING)));
 		if (slot->result == NULL)
-			TRY(CUDA(host_alloc((void **) &slot->result, sizeof(CudaResult),
-								CU_MEMHOSTALLOC_PORTABLE)));
+			TRY(CUDA(
+				host_alloc((void **) &slot->result, sizeof(CudaResult), CU_MEMHOSTALLOC_PORTABLE)));
 	}
 	if (lane->window == NULL)
 		TRY(CUDA(host_alloc((void **) &lane->window, CUDA_WINDOW_SIZE, CU_MEMHOSTALLOC_PORTABLE)));
@@ -154,7 +165,7 @@ set_up(GpuScanRequest *request)
 	TRY(CUDA(context_set_current(request->device->context)));
 	TRY(open_lane(request));
 	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
-	TRY(gpuscan_cuda_kernels_get(request->device, &request->source, &request->kernels));
+	TRY(gpuscan_cuda_kernels_get(request, &request->source, &request->kernels));
 	TRY(upload_program(request));
 	TRY(gpuscan_cuda_table_create(request));
 	stream = request->lane->slots[0].stream;
@@ -314,9 +325,9 @@ take_batches(GpuScanRequest *request, CudaSlot *slot)
 			answer(request, batch, code);
 			continue;
 		}
-		if (slot->batches != NULL && (slot->nblocks + batch->batch.nblocks > CUDA_LAUNCH_BLOCKS ||
-									  total + pinned > CUDA_LAUNCH_PINNED ||
-									  slot->ntuples + ntuples > INT32_MAX))
+		if (slot->batches != NULL &&
+			(slot->nblocks + batch->batch.nblocks > CUDA_LAUNCH_BLOCKS ||
+			 total + pinned > CUDA_LAUNCH_PINNED || slot->ntuples + ntuples > INT32_MAX))
 		{
 			unpop_batch(request, batch);
 			break;
@@ -408,8 +419,8 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 			if (plan.base_size > 0)
 				to->base = copy_to_pinned(&pinned, block->base, block->size);
 			if (plan.places_size > 0 && block->offsets != NULL)
-				to->places = copy_to_pinned(&pinned, block->offsets,
-											block->ntuples * sizeof(uint16_t));
+				to->places =
+					copy_to_pinned(&pinned, block->offsets, block->ntuples * sizeof(uint16_t));
 			else if (plan.places_size > 0)
 				to->places = copy_to_pinned(&pinned, block->staged,
 											block->ntuples * sizeof(GpuScanStagedTuple));
@@ -455,17 +466,6 @@ launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 /*
  * Completing
  */
-static bool
-is_ended(GpuScanRequest *request)
-{
-	bool ended;
-
-	pthread_mutex_lock(&request->device->lock);
-	ended = request->ended;
-	pthread_mutex_unlock(&request->device->lock);
-	return ended;
-}
-
 /* Waits for a launch, and launches again until no tuple waits. */
 static GpuScanCode
 run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
@@ -479,7 +479,7 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 		*deferred += slot->result->deferred;
 		if (slot->result->waiting == 0)
 			return GPUSCAN_OK;
-		if (is_ended(request))
+		if (gpuscan_cuda_is_ended(request))
 			return GPUSCAN_CANCELLED;
 		for (int i = 0; i < CUDA_SLOTS; i++)
 			TRY(CUDA(stream_synchronize(request->lane->slots[i].stream)));

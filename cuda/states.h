@@ -27,6 +27,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#ifndef GPUSCAN_CUDA_STATES_H
+#define GPUSCAN_CUDA_STATES_H
 
 /* In n of a float MIN or MAX: zeros of both signs were compared; as in device/cpu/aggregate.c. */
 #define ZERO_TIE (1LL << 62)
@@ -172,7 +174,8 @@ local_or(GpuScanValueState &s, int64_t value)
  */
 struct MergeCount
 {
-	GS_MEMBER static bool merge(GpuScanCountState &s, const GpuScanCountState &from)
+	GS_MEMBER static bool
+	merge(GpuScanCountState &s, const GpuScanCountState &from)
 	{
 		s.n += from.n;
 		return false;
@@ -181,18 +184,21 @@ struct MergeCount
 
 struct MergeSum
 {
-	GS_MEMBER static bool merge(GpuScanSum64State &s, const GpuScanSum64State &from)
+	GS_MEMBER static bool
+	merge(GpuScanSum64State &s, const GpuScanSum64State &from)
 	{
 		s.n += from.n;
 		s.sum += from.sum;
 		return false;
 	}
-	GS_MEMBER static bool merge(GpuScanSum128State &s, const GpuScanSum128State &from)
+	GS_MEMBER static bool
+	merge(GpuScanSum128State &s, const GpuScanSum128State &from)
 	{
 		s.n += from.n;
 		return add_wide(s.lo, s.hi, wide(from.lo, (uint64_t) from.hi));
 	}
-	GS_MEMBER static bool merge(GpuScanSquares128State &s, const GpuScanSquares128State &from)
+	GS_MEMBER static bool
+	merge(GpuScanSquares128State &s, const GpuScanSquares128State &from)
 	{
 		bool bad = add_wide(s.lo, s.hi, wide(from.lo, (uint64_t) from.hi));
 
@@ -200,13 +206,15 @@ struct MergeSum
 		return bad | add_wide(s.squares_lo, s.squares_hi,
 							  wide(from.squares_lo, (uint64_t) from.squares_hi));
 	}
-	GS_MEMBER static bool merge(GpuScanSumF64State &s, const GpuScanSumF64State &from)
+	GS_MEMBER static bool
+	merge(GpuScanSumF64State &s, const GpuScanSumF64State &from)
 	{
 		s.n += from.n;
 		gs_fsum3_merge(&s.sum, &from.sum);
 		return false;
 	}
-	GS_MEMBER static bool merge(GpuScanSquaresF64State &s, const GpuScanSquaresF64State &from)
+	GS_MEMBER static bool
+	merge(GpuScanSquaresF64State &s, const GpuScanSquaresF64State &from)
 	{
 		s.n += from.n;
 		gs_fsum5_merge(&s.sum, &from.sum);
@@ -215,10 +223,10 @@ struct MergeSum
 	}
 };
 
-template <bool is_min>
-struct MergeExtremum
+template <bool is_min> struct MergeExtremum
 {
-	GS_MEMBER static bool merge(GpuScanValueState &s, const GpuScanValueState &from)
+	GS_MEMBER static bool
+	merge(GpuScanValueState &s, const GpuScanValueState &from)
 	{
 		int64_t n = s.n + from.n;
 
@@ -226,7 +234,8 @@ struct MergeExtremum
 		s.n = n;
 		return false;
 	}
-	GS_MEMBER static bool merge(GpuScanValue128State &s, const GpuScanValue128State &from)
+	GS_MEMBER static bool
+	merge(GpuScanValue128State &s, const GpuScanValue128State &from)
 	{
 		int64_t n = s.n + from.n;
 
@@ -236,10 +245,10 @@ struct MergeExtremum
 	}
 };
 
-template <bool is_min>
-struct MergeFloatExtremum
+template <bool is_min> struct MergeFloatExtremum
 {
-	GS_MEMBER static bool merge(GpuScanValueState &s, const GpuScanValueState &from)
+	GS_MEMBER static bool
+	merge(GpuScanValueState &s, const GpuScanValueState &from)
 	{
 		bool first = s.n == 0;
 
@@ -251,7 +260,8 @@ struct MergeFloatExtremum
 
 struct MergeAnd
 {
-	GS_MEMBER static bool merge(GpuScanValueState &s, const GpuScanValueState &from)
+	GS_MEMBER static bool
+	merge(GpuScanValueState &s, const GpuScanValueState &from)
 	{
 		s.value.i = s.n == 0 ? from.value.i : s.value.i & from.value.i;
 		s.n += from.n;
@@ -261,7 +271,8 @@ struct MergeAnd
 
 struct MergeOr
 {
-	GS_MEMBER static bool merge(GpuScanValueState &s, const GpuScanValueState &from)
+	GS_MEMBER static bool
+	merge(GpuScanValueState &s, const GpuScanValueState &from)
 	{
 		s.value.i |= from.value.i;
 		s.n += from.n;
@@ -426,8 +437,7 @@ group_or(uint64_t *s, uint64_t bits)
 /*
  * Float sums
  */
-template <int n>
-struct GroupSum
+template <int n> struct GroupSum
 {
 	int32_t base; /* the highest window + 1, or 0: not anchored */
 	int32_t top;
@@ -604,3 +614,5 @@ emit_float_extremum(GpuScanValueState *out, const uint64_t *s)
 	out->value.f = float_of_code(is_min ? ~s[0] : s[0]);
 	return s[1] != 3 || out->value.f != 0;
 }
+
+#endif /* GPUSCAN_CUDA_STATES_H */

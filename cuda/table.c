@@ -128,8 +128,8 @@ run_kernel(GpuScanRequest *request, CUfunction function, uint64_t n, void **para
 
 	if (n == 0)
 		return GPUSCAN_OK;
-	return CUDA(launch(function, grid, 1, 1, TABLE_THREADS, 1, 1, 0, stream_of(request), params,
-					   NULL));
+	return CUDA(
+		launch(function, grid, 1, 1, TABLE_THREADS, 1, 1, 0, stream_of(request), params, NULL));
 }
 
 static size_t
@@ -326,7 +326,8 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 	TRY(read_control(request, &control));
 	TRY(CUDA(copy_to_device(table->control, &control, sizeof(control), stream_of(request))));
 	if (ndistinct > 0)
-		TRY(read_back(request, request->distinct, table->distinct, ndistinct * sizeof(CudaDistinct)));
+		TRY(read_back(request, request->distinct, table->distinct,
+					  ndistinct * sizeof(CudaDistinct)));
 
 	if ((full & CUDA_FULL_TEXTS) != 0)
 	{

@@ -30,9 +30,9 @@ TEXT(gpuscan_cuda_text_program, "src/program/program.h")
 TEXT(gpuscan_cuda_text_heap_format, "src/device/heap_format.h")
 
 const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {
-	"scalar.h", "fsum.h",				"aggregate.h",			"launch.h",	 "kernel.h",
-	"states.h", "program/program.h", "device/heap_format.h", "stdbool.h", "stddef.h",
-	"stdint.h"};
+	"scalar.h",	 "fsum.h",	 "aggregate.h",		  "launch.h",
+	"kernel.h",	 "states.h", "program/program.h", "device/heap_format.h",
+	"stdbool.h", "stddef.h", "stdint.h"};
 
 const char *const gpuscan_cuda_texts[CUDA_NUM_TEXTS] = {gpuscan_cuda_text_scalar,
 														gpuscan_cuda_text_fsum,

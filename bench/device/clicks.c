@@ -34,9 +34,9 @@ enum
 	C_COUNTRY
 };
 
-static const GpuScanAttr attrs[] = {{4, 4, 0, C_USER},	  {8, 8, 0, C_TS},	   {4, 4, 0, C_CATEGORY},
-									{8, 8, 0, C_DURATION}, {4, 4, 0, C_LOAD_MS}, {-1, 4, 0, C_PRICE},
-									{-1, 4, 0, C_COUNTRY}};
+static const GpuScanAttr attrs[] = {
+	{4, 4, 0, C_USER},	  {8, 8, 0, C_TS},	   {4, 4, 0, C_CATEGORY}, {8, 8, 0, C_DURATION},
+	{4, 4, 0, C_LOAD_MS}, {-1, 4, 0, C_PRICE}, {-1, 4, 0, C_COUNTRY}};
 
 static char *pages;
 static GpuScanBlock *blocks;
@@ -76,8 +76,8 @@ make_row(uint64_t i, Value *values)
 	values[C_CATEGORY] = int4_value((int32_t) (500 * pow(uniform(i, 3), 2)));
 	values[C_DURATION] = i % 100 == 99 ? null_value() : f64_value(-45 * log(uniform(i, 4)));
 	values[C_LOAD_MS] = int4_value((int32_t) (150 / (uniform(i, 5) + 0.005)));
-	values[C_PRICE] = i % 20 == 9 ? null_value() :
-									numeric_value(V_SHORT, (int64_t) (-4500 * log(uniform(i, 6))));
+	values[C_PRICE] =
+		i % 20 == 9 ? null_value() : numeric_value(V_SHORT, (int64_t) (-4500 * log(uniform(i, 6))));
 	values[C_COUNTRY] = text_value(V_SHORT, country);
 }
 
@@ -147,8 +147,7 @@ query(int number)
 	uint16_t price = add_input(b, C_PRICE, GPUSCAN_DECODE_DEC64, 2);
 	uint16_t ts = add_input(b, C_TS, GPUSCAN_DECODE_INT8, 0);
 	uint16_t category = add_input(b, C_CATEGORY, GPUSCAN_DECODE_INT4, 0);
-	uint16_t slow =
-		add_instr(b, GPUSCAN_OP_I32_GT, load_ms, add_param(b, GPUSCAN_I32, 3000), 0, 0);
+	uint16_t slow = add_instr(b, GPUSCAN_OP_I32_GT, load_ms, add_param(b, GPUSCAN_I32, 3000), 0, 0);
 
 	switch (number)
 	{
@@ -185,8 +184,8 @@ query(int number)
 									  add_param(b, GPUSCAN_I64, 823132800000000), 0, 0);
 			uint16_t to = add_instr(b, GPUSCAN_OP_I64_LT, ts,
 									add_param(b, GPUSCAN_I64, 825638400000000), 0, 0);
-			uint16_t low = add_instr(b, GPUSCAN_OP_I32_LT, category,
-									 add_param(b, GPUSCAN_I32, 50), 0, 0);
+			uint16_t low =
+				add_instr(b, GPUSCAN_OP_I32_LT, category, add_param(b, GPUSCAN_I32, 50), 0, 0);
 
 			b->header.filter = add_instr(b, GPUSCAN_OP_AND,
 										 add_instr(b, GPUSCAN_OP_AND, from, to, 0, 0), low, 0, 0);
@@ -241,8 +240,8 @@ compare_doubles(const void *a, const void *b)
 int
 main(int argc, char **argv)
 {
-	static const char *const names[] = {"",			   "filtered sum", "by category", "by country",
-										"by user",	   "and distinct", "net sales"};
+	static const char *const names[] = {"",		   "filtered sum", "by category", "by country",
+										"by user", "and distinct", "net sales"};
 	const GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
 	uint32_t under_way = argc > 3 ? (uint32_t) atoi(argv[3]) : 1024;
 	GpuScanDevice *device;
@@ -257,10 +256,10 @@ main(int argc, char **argv)
 		device_ops->register_memory(device, pages, (size_t) npages * PAGE_SIZE) != GPUSCAN_OK)
 		printf("the pages could not be registered\n");
 	printf("%s: %.1f million rows, %.2f GB, registered in %.0f ms, %u batches under way\n",
-		   device_ops->name, (double) npages * rows_per_page / 1e6, (double) npages * PAGE_SIZE / 1e9,
-		   now_ms() - start, under_way);
-	printf("%-14s %10s %10s %10s %8s %8s %8s\n", "query", "first ms", "median ms", "scan ms", "GB/s",
-		   "rows", "MB used");
+		   device_ops->name, (double) npages * rows_per_page / 1e6,
+		   (double) npages * PAGE_SIZE / 1e9, now_ms() - start, under_way);
+	printf("%-14s %10s %10s %10s %8s %8s %8s\n", "query", "first ms", "median ms", "scan ms",
+		   "GB/s", "rows", "MB used");
 	for (int q = 1; q <= 6; q++)
 	{
 		GpuScanProgram *program = query(q);

@@ -731,8 +731,7 @@ test_end(void)
 
 		device_ops->begin(device, &options, &request);
 		for (uint32_t i = 0; i + 20 < table->nblocks; i += 20, pushed++)
-			device_ops->push(request,
-									&(GpuScanBatch){.nblocks = 20, .blocks = &table->blocks[i]});
+			device_ops->push(request, &(GpuScanBatch){.nblocks = 20, .blocks = &table->blocks[i]});
 		if (round % 4 >= 2)
 		{
 			WAIT_FOR(run, run->answered == pushed);

@@ -32,15 +32,16 @@ enum
 	NUM_COLUMNS
 };
 
-static const GpuScanAttr attrs[] = {{1, 1, 0, C_BOOL},	  {2, 2, 0, C_INT2}, {4, 4, 0, C_INT4},
-									{-1, 4, 0, C_TEXT},	  {8, 8, 0, C_INT8}, {-1, 4, 0, C_PRICE},
+static const GpuScanAttr attrs[] = {{1, 1, 0, C_BOOL},	 {2, 2, 0, C_INT2},	 {4, 4, 0, C_INT4},
+									{-1, 4, 0, C_TEXT},	 {8, 8, 0, C_INT8},	 {-1, 4, 0, C_PRICE},
 									{4, 4, 0, C_FLOAT4}, {8, 8, 0, C_FLOAT8}};
 
 /* The same columns in another order, with others between */
 static const GpuScanAttr other_attrs[] = {
-	{8, 8, 0, C_FLOAT8}, {-1, 4, 0, -1},	  {-1, 4, 0, C_PRICE}, {1, 1, 0, C_BOOL}, {4, 4, 0, -1},
-	{4, 4, 0, -1},		 {-1, 4, 0, -1},	  {2, 2, 0, -1},	   {2, 2, 0, C_INT2}, {8, 8, 0, C_INT8},
-	{4, 4, 0, C_INT4},	 {4, 4, 0, C_FLOAT4}, {-1, 4, 0, C_TEXT}};
+	{8, 8, 0, C_FLOAT8}, {-1, 4, 0, -1},	{-1, 4, 0, C_PRICE}, {1, 1, 0, C_BOOL},
+	{4, 4, 0, -1},		 {4, 4, 0, -1},		{-1, 4, 0, -1},		 {2, 2, 0, -1},
+	{2, 2, 0, C_INT2},	 {8, 8, 0, C_INT8}, {4, 4, 0, C_INT4},	 {4, 4, 0, C_FLOAT4},
+	{-1, 4, 0, C_TEXT}};
 
 static uint64_t seed;
 
@@ -81,9 +82,9 @@ random_value(int column, uint32_t spread, bool faults)
 				return f64_value(doubles[below(8)]);
 			return f64_value(number == 0 ? 1 : number * pow(10, (int) below(40) - 20));
 		case C_PRICE:
-			return numeric_value(faults && below(300) == 0 ? V_COMPRESSED :
-								 below(2)				   ? V_SHORT :
-															 V_LONG,
+			return numeric_value(faults && below(300) == 0 ? V_COMPRESSED
+								 : below(2)				   ? V_SHORT
+														   : V_LONG,
 								 number * (below(3) ? 1 : 12345678901LL));
 		default:
 			snprintf(text, sizeof(text), "%.*s%d", (int) below(9), "abcdefghi", number % 100);
@@ -251,8 +252,8 @@ compare_rows(const void *a, const void *b)
 			const uint32_t *p = (const uint32_t *) x;
 			const uint32_t *q = (const uint32_t *) y;
 
-			order = p[1] != q[1] ? (p[1] > q[1] ? 1 : -1) :
-								   memcmp(sorted_base + p[0], sorted_base + q[0], p[1]);
+			order = p[1] != q[1] ? (p[1] > q[1] ? 1 : -1)
+								 : memcmp(sorted_base + p[0], sorted_base + q[0], p[1]);
 		}
 		else
 			order = memcmp(x, y, gpuscan_key_size(keys[k].cls));
