@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * clicks.c
- *	  The six queries of bench/clicks as Programs, timed on a device alone.
+ *	  The six queries of bench/clicks as Programs, timed on a device alone, then
+ *	  a sweep over the number of groups.
  *
  *		clicks [cpu | cuda] [rows] [batches under way]
  *
@@ -197,6 +198,20 @@ query(int number)
 	return build_program(b);
 }
 
+/* count, float sum and max by ts modulo n */
+static GpuScanProgram *
+sweep_query(int64_t n)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t ts = add_input(b, C_TS, GPUSCAN_DECODE_INT8, 0);
+
+	add_key(b, add_instr(b, GPUSCAN_OP_INT8_MOD, ts, add_param(b, GPUSCAN_I64, n), 0, 0));
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, add_input(b, C_DURATION, GPUSCAN_DECODE_FLOAT8, 0), NO_REG);
+	add_agg(b, GPUSCAN_AGG_MAX, add_input(b, C_LOAD_MS, GPUSCAN_DECODE_INT4, 0), NO_REG);
+	return build_program(b);
+}
+
 /* Runs a request with at most so many batches under way; the time up to the last row. */
 static double
 run_query(GpuScanDevice *device, const GpuScanProgram *program, const GpuScanLayout *layout,
@@ -237,6 +252,32 @@ compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void
+time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *program,
+		   const GpuScanLayout *layout, uint32_t under_way)
+{
+	double times[NUM_RUNS];
+	double scans[NUM_RUNS];
+	size_t rows = 0;
+	uint64_t memory = 0;
+
+	for (int i = 0; i < NUM_RUNS; i++)
+	{
+		Run *run = new_run();
+
+		times[i] = run_query(device, program, layout, under_way, run, &scans[i]);
+		if (run->finish_code != GPUSCAN_OK)
+			printf("code %d\n", run->finish_code);
+		rows = run->nrows;
+		memory = run->stats.memory;
+		release(run);
+	}
+	qsort(times + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
+	qsort(scans + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
+	printf("%-18s %10.1f %10.1f %10.1f %8.1f %9zu %8.1f\n", name, times[0], times[3], scans[3],
+		   (double) npages * PAGE_SIZE / times[3] / 1e6, rows, (double) memory / 1e6);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -258,31 +299,16 @@ main(int argc, char **argv)
 	printf("%s: %.1f million rows, %.2f GB, registered in %.0f ms, %u batches under way\n",
 		   device_ops->name, (double) npages * rows_per_page / 1e6,
 		   (double) npages * PAGE_SIZE / 1e9, now_ms() - start, under_way);
-	printf("%-14s %10s %10s %10s %8s %8s %8s\n", "query", "first ms", "median ms", "scan ms",
+	printf("%-18s %10s %10s %10s %8s %9s %8s\n", "query", "first ms", "median ms", "scan ms",
 		   "GB/s", "rows", "MB used");
 	for (int q = 1; q <= 6; q++)
+		time_query(device, names[q], query(q), layout, under_way);
+	for (int64_t n = 1; n <= (int64_t) nrows; n *= 4)
 	{
-		GpuScanProgram *program = query(q);
-		double times[NUM_RUNS];
-		double scans[NUM_RUNS];
-		size_t rows = 0;
-		uint64_t memory = 0;
+		char name[32];
 
-		for (int i = 0; i < NUM_RUNS; i++)
-		{
-			Run *run = new_run();
-
-			times[i] = run_query(device, program, layout, under_way, run, &scans[i]);
-			if (run->finish_code != GPUSCAN_OK)
-				printf("code %d\n", run->finish_code);
-			rows = run->nrows;
-			memory = run->stats.memory;
-			release(run);
-		}
-		qsort(times + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
-		qsort(scans + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
-		printf("%-14s %10.1f %10.1f %10.1f %8.1f %8zu %8.1f\n", names[q], times[0], times[3],
-			   scans[3], (double) npages * PAGE_SIZE / times[3] / 1e6, rows, (double) memory / 1e6);
+		snprintf(name, sizeof(name), "%lld groups", (long long) n);
+		time_query(device, name, sweep_query(n), layout, under_way);
 	}
 	device_ops->close(device);
 	return 0;
