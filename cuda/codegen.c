@@ -196,48 +196,31 @@ place_states(Generator *g)
  * Decoding
  */
 
-/* One step over attribute `att`, whose value goes to v[value], or nowhere if that is -1 */
+/*
+ * A tuple without NULLs that has all attributes, as most have, is decoded by
+ * code of its own: the leading attributes of fixed length lie at constant
+ * offsets, behind them is one step for each attribute.  Any other is walked from
+ * its start by walk_tuple, which is told where values go by a table.
+ */
 static void
-emit_step(Generator *g, const GpuScanAttr *attr, int att, int value)
+emit_steps(Generator *g, const CpuDecode *decode)
 {
-	char target[32] = "scratch";
-
-	if (value >= 0)
-		snprintf(target, sizeof(target), "v[%d]", value);
-	EMIT("\tif (%d < t.natts)\n\t{\n", att);
-	if (attr->len == -1)
-		EMIT("\t\tuint32_t f = walk_varlena(t, %d, %d, %s, offset, %s);\n", att, attr->align,
-			 value >= 0 ? "true" : "false", target);
-	else if (attr->len == -2)
-		EMIT("\t\tuint32_t f = walk_cstring(t, %d, %d, offset);\n", att, attr->align);
-	else
-		EMIT("\t\tuint32_t f = walk_fixed(t, %d, %d, %d, offset, %s);\n", att, attr->len,
-			 attr->align, target);
-	EMIT("\t\tif (f == RECHECK)\n\t\t\treturn RECHECK;\n\t\tfault |= f;\n\t}\n");
-	if (value >= 0)
-		EMIT("\telse\n\t\tmissing_value(layout, %d, &%s);\n", attr->column, target);
-}
-
-/* Steps over the attributes from `from` up to `to`; runs that nobody needs in one call */
-static void
-emit_walk(Generator *g, const CpuDecode *decode, int from, int to)
-{
-	for (int att = from; att < to;)
+	for (int att = decode->nfixed; att < decode->natts; att++)
 	{
+		const GpuScanAttr *attr = &decode->attrs[att];
 		int16_t fetch = decode->fetch_of_att[att];
-		int end = att;
+		char target[32] = "scratch";
 
-		while (end < to && decode->fetch_of_att[end] < 0)
-			end++;
-		if (end - att >= 4)
-		{
-			EMIT("\tif (walk_unneeded(t, layout, %d, %d, offset))\n\t\treturn RECHECK;\n", att,
-				 end);
-			att = end;
-			continue;
-		}
-		emit_step(g, &decode->attrs[att], att, fetch < 0 ? -1 : decode->fetches[fetch].first_input);
-		att++;
+		if (fetch >= 0)
+			snprintf(target, sizeof(target), "v[%d]", decode->fetches[fetch].first_input);
+		if (attr->len == -1)
+			EMIT("\t\tf = walk_varlena(t, %d, %s, offset, %s);\n", attr->align,
+				 fetch >= 0 ? "true" : "false", target);
+		else if (attr->len == -2)
+			EMIT("\t\tf = walk_cstring(t, %d, offset);\n", attr->align);
+		else
+			EMIT("\t\tf = walk_fixed(t, %d, %d, offset, %s);\n", attr->len, attr->align, target);
+		EMIT("\t\tif (f == RECHECK)\n\t\t\treturn RECHECK;\n\t\tfault |= f;\n");
 	}
 }
 
@@ -245,24 +228,33 @@ static void
 emit_decode(Generator *g, int phase, uint32_t shape)
 {
 	const CpuDecode *decode = &g->plan->layouts[g->first_of_shape[shape]][phase];
+	int nvalues = g->plan->phases[phase].ninputs;
 
-	EMIT("GS_DEVICE uint32_t\ndecode_%d_%u(const Tuple &t, const char *layout, GsText *v)\n{\n",
-		 phase, shape);
-	EMIT("\tuint32_t offset = 0;\n\tuint32_t fault = 0;\n\tGsText scratch;\n\n");
-	if (decode->nfixed > 0)
+	EMIT("GS_TABLE int16_t value_of_%d_%u[] = {", phase, shape);
+	for (int att = 0; att < decode->natts; att++)
 	{
-		EMIT("\tif (t.nulls == 0 && t.natts >= %d && t.size >= %u)\n\t{\n", decode->natts,
-			 decode->fixed_size);
-		for (int f = 0; f < decode->nfetches && decode->fetches[f].fixed; f++)
-			EMIT("\t\tv[%d].p = t.data + %u;\n\t\tv[%d].len = %d;\n",
-				 decode->fetches[f].first_input, decode->fetches[f].offset,
-				 decode->fetches[f].first_input, decode->attrs[decode->fetches[f].att].len);
-		EMIT("\t\toffset = %u;\n\t}\n\telse\n\t{\n", decode->fixed_size);
-		emit_walk(g, decode, 0, decode->nfixed);
-		EMIT("\t}\n");
+		int16_t fetch = decode->fetch_of_att[att];
+
+		EMIT("%d, ", fetch < 0 ? -1 : decode->fetches[fetch].first_input);
 	}
-	emit_walk(g, decode, decode->nfixed, decode->natts);
-	EMIT("\treturn fault;\n}\n\n");
+	EMIT("};\n\nGS_DEVICE uint32_t\ndecode_%d_%u(const Tuple &t, const char *layout, GsText "
+		 "*v)\n{\n",
+		 phase, shape);
+	EMIT("\tuint32_t fault = 0;\n\n\tif (t.nulls == 0 && t.natts >= %d && t.size >= %u)\n\t{\n",
+		 decode->natts, decode->fixed_size);
+	EMIT("\t\tuint32_t offset = %u;\n\t\tuint32_t f;\n\t\tGsText scratch;\n\n", decode->fixed_size);
+	for (int f = 0; f < decode->nfetches && decode->fetches[f].fixed; f++)
+		EMIT("\t\tv[%d].p = t.data + %u;\n\t\tv[%d].len = %d;\n", decode->fetches[f].first_input,
+			 decode->fetches[f].offset, decode->fetches[f].first_input,
+			 decode->attrs[decode->fetches[f].att].len);
+	emit_steps(g, decode);
+	EMIT("\t}\n\telse\n\t{\n\t\tGsText w[%d];\n\n"
+		 "\t\tfault = walk_tuple(t, layout, value_of_%d_%u, %d, w);\n",
+		 nvalues, phase, shape, decode->natts);
+	for (int f = 0; f < decode->nfetches; f++)
+		EMIT("\t\tv[%d] = w[%d];\n", decode->fetches[f].first_input,
+			 decode->fetches[f].first_input);
+	EMIT("\t}\n\treturn fault;\n}\n\n");
 }
 
 /* The alignment that a column has in every shape */

@@ -182,9 +182,9 @@ struct GpuScanRequest
 
 	/* The result; once finished, fetch's */
 	uint32_t nrows;
-	CUdeviceptr rows; /* in device memory, or 0 */
-	char *row;		  /* the one without keys, in host memory */
-	char *texts;	  /* a copy of table.texts */
+	uint64_t rows; /* in device memory, or 0 */
+	char *row;	   /* the one without keys, in host memory */
+	char *texts;   /* a copy of table.texts */
 	size_t texts_used;
 	uint32_t next_row;
 	uint32_t window_first; /* the rows that the lane's window holds */

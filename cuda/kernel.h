@@ -212,23 +212,13 @@ missing_value(const char *layout, uint32_t column, GsText *value)
 }
 
 /*
- * Steps of a walk over a tuple's attributes, of which the next starts at
- * `offset` or behind padding there.  They return a fault, after RECHECK the
- * walk is over.  `value` is the attribute's, if it is needed, or scratch.
+ * Steps of a walk over a tuple's attributes, over one that is not NULL and starts
+ * at `offset` or behind padding there.  They return a fault; after RECHECK the
+ * walk is over.
  */
-GS_DEVICE bool
-is_null(const Tuple &tuple, uint32_t att)
-{
-	return tuple.nulls && (tuple.nulls[att >> 3] & (1 << (att & 7))) == 0;
-}
-
 GS_DEVICE uint32_t
-walk_fixed(const Tuple &tuple, uint32_t att, uint32_t len, uint32_t align, uint32_t &offset,
-		   GsText &value)
+walk_fixed(const Tuple &tuple, uint32_t len, uint32_t align, uint32_t &offset, GsText &value)
 {
-	value.p = (const char *) 0;
-	if (is_null(tuple, att))
-		return 0;
 	offset = (offset + align - 1) & ~(align - 1);
 	if (offset > tuple.size || len > tuple.size - offset)
 		return RECHECK;
@@ -239,15 +229,11 @@ walk_fixed(const Tuple &tuple, uint32_t att, uint32_t len, uint32_t align, uint3
 }
 
 GS_DEVICE_CALL uint32_t
-walk_varlena(const Tuple &tuple, uint32_t att, uint32_t align, bool needed, uint32_t &offset,
-			 GsText &value)
+walk_varlena(const Tuple &tuple, uint32_t align, bool needed, uint32_t &offset, GsText &value)
 {
 	uint32_t total;
 	uint32_t fault;
 
-	value.p = (const char *) 0;
-	if (is_null(tuple, att))
-		return 0;
 	/* a byte that is not zero is no padding before a varlena */
 	if (offset >= tuple.size || tuple.data[offset] == 0)
 		offset = (offset + align - 1) & ~(align - 1);
@@ -260,12 +246,11 @@ walk_varlena(const Tuple &tuple, uint32_t att, uint32_t align, bool needed, uint
 	return needed ? fault : 0;
 }
 
-GS_DEVICE uint32_t
-walk_cstring(const Tuple &tuple, uint32_t att, uint32_t align, uint32_t &offset)
+GS_DEVICE_CALL uint32_t
+walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
 {
-	if (is_null(tuple, att))
-		return 0;
 	offset = (offset + align - 1) & ~(align - 1);
+#pragma unroll 1
 	while (offset < tuple.size && tuple.data[offset] != 0)
 		offset++;
 	if (offset >= tuple.size)
@@ -274,24 +259,44 @@ walk_cstring(const Tuple &tuple, uint32_t att, uint32_t align, uint32_t &offset)
 	return 0;
 }
 
-/* Walks over attributes that nobody needs. */
+/*
+ * Walks over the first natts attributes of any tuple; that of attribute i is put
+ * into values[value_of[i]], unless that is negative.
+ */
 GS_DEVICE_CALL uint32_t
-walk_unneeded(const Tuple &tuple, const char *layout, uint32_t from, uint32_t to, uint32_t &offset)
+walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint32_t natts,
+		   GsText *values)
 {
 	const GpuScanAttr *attrs = GPUSCAN_LAYOUT_ATTRS((const GpuScanLayout *) layout);
+	uint32_t offset = 0;
 	uint32_t fault = 0;
-	GsText scratch;
 
-	for (uint32_t att = from; fault == 0 && att < to && att < tuple.natts; att++)
+#pragma unroll 1
+	for (uint32_t att = 0; att < natts; att++)
 	{
+		bool needed = value_of[att] >= 0;
+		GsText value = {0, 0};
 		int len = attrs[att].len;
+		uint32_t f = 0;
 
-		if (len == -1)
-			fault = walk_varlena(tuple, att, attrs[att].align, false, offset, scratch);
+		if (att >= tuple.natts)
+		{
+			if (needed)
+				missing_value(layout, attrs[att].column, &value);
+		}
+		else if (tuple.nulls && (tuple.nulls[att >> 3] & (1 << (att & 7))) == 0)
+			;
+		else if (len == -1)
+			f = walk_varlena(tuple, attrs[att].align, needed, offset, value);
 		else if (len == -2)
-			fault = walk_cstring(tuple, att, attrs[att].align, offset);
+			f = walk_cstring(tuple, attrs[att].align, offset);
 		else
-			fault = walk_fixed(tuple, att, (uint32_t) len, attrs[att].align, offset, scratch);
+			f = walk_fixed(tuple, (uint32_t) len, attrs[att].align, offset, value);
+		if (f == RECHECK)
+			return RECHECK;
+		fault |= f;
+		if (needed)
+			values[value_of[att]] = value;
 	}
 	return fault;
 }

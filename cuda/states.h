@@ -292,6 +292,7 @@ merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *par
 	__syncthreads();
 	states[threadIdx.x] = mine;
 	__syncthreads();
+#pragma unroll 1
 	for (uint32_t n = CUDA_THREADS / 2; n > 0; n /= 2)
 	{
 		if (threadIdx.x < n && states[threadIdx.x + n].n != 0)

@@ -88,10 +88,16 @@ static GpuScanCode
 alloc_zeroed(GpuScanRequest *request, size_t size, uint64_t *pointer)
 {
 	CUdeviceptr memory;
+	GpuScanCode code;
 
+	*pointer = 0;
 	TRY(gpuscan_cuda_alloc(request, size, &memory));
-	*pointer = memory;
-	return CUDA(fill(memory, 0, size, stream_of(request)));
+	code = CUDA(fill(memory, 0, size, stream_of(request)));
+	if (code != GPUSCAN_OK)
+		gpuscan_cuda_free(request, memory, size);
+	else
+		*pointer = memory;
+	return code;
 }
 
 static GpuScanCode
@@ -246,12 +252,16 @@ static GpuScanCode
 enlarge(GpuScanRequest *request, uint64_t *pointer, size_t old_size, size_t new_size, size_t used)
 {
 	uint64_t new_pointer;
-	GpuScanCode code = alloc_zeroed(request, new_size, &new_pointer);
+	GpuScanCode code = GPUSCAN_OK;
 
-	if (code == GPUSCAN_OK && used > 0)
+	TRY(alloc_zeroed(request, new_size, &new_pointer));
+	if (used > 0)
 		code = CUDA(copy_on_device(new_pointer, *pointer, used, stream_of(request)));
 	if (code != GPUSCAN_OK)
+	{
+		gpuscan_cuda_free(request, new_pointer, new_size);
 		return code;
+	}
 	gpuscan_cuda_free(request, *pointer, old_size);
 	*pointer = new_pointer;
 	return GPUSCAN_OK;
@@ -285,33 +295,46 @@ grow_rows(GpuScanRequest *request, uint32_t nrows, bool more)
 	return run_kernel(request, request->kernels->rehash, nrows, params);
 }
 
-/* A larger table of pairs.  It may turn out to be full when pairs are placed. */
+/* Places the pairs of a table in a new one; *full says if that was too small. */
+static GpuScanCode
+move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *full)
+{
+	CUdeviceptr place = request->table.distinct + number * sizeof(CudaDistinct);
+	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
+	CudaDistinct *old = &request->distinct[number];
+	CudaLaunch launch = gpuscan_cuda_table_launch(request);
+	void *params[] = {&launch, old, &number};
+	CudaResult result;
+
+	TRY(CUDA(copy_to_device(place, new, sizeof(*new), stream_of(request))));
+	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
+	TRY(run_kernel(request, request->kernels->rehash_pairs, (uint64_t) old->mask + 1, params));
+	TRY(read_back(request, &result, result_at, sizeof(result)));
+	*full = result.full != 0;
+	return GPUSCAN_OK;
+}
+
 static GpuScanCode
 grow_pairs(GpuScanRequest *request, uint32_t number)
 {
 	CudaDistinct *distinct = &request->distinct[number];
-	CUdeviceptr place = request->table.distinct + number * sizeof(CudaDistinct);
-	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
-	CudaDistinct old = *distinct;
-	CudaDistinct new = {0, old.mask, 0};
-	CudaLaunch launch = gpuscan_cuda_table_launch(request);
-	void *params[] = {&launch, &old, &number};
-	CudaResult result;
+	CudaDistinct new = {0, distinct->mask, 0};
+	GpuScanCode code;
+	bool full;
 
 	do
 	{
-		gpuscan_cuda_free(request, new.entries, pairs_size(new.mask));
 		if (new.mask >= MAX_PAIRS - 1)
 			return GPUSCAN_OUT_OF_MEMORY;
 		new.mask = larger(new.mask + 1) - 1;
-		new.entries = 0;
 		TRY(alloc_zeroed(request, pairs_size(new.mask), &new.entries));
-		TRY(CUDA(copy_to_device(place, &new, sizeof(new), stream_of(request))));
-		TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
-		TRY(run_kernel(request, request->kernels->rehash_pairs, (uint64_t) old.mask + 1, params));
-		TRY(read_back(request, &result, result_at, sizeof(result)));
-	} while (result.full != 0);
-	gpuscan_cuda_free(request, old.entries, pairs_size(old.mask));
+		code = move_pairs(request, number, &new, &full);
+		if (code != GPUSCAN_OK || full)
+			gpuscan_cuda_free(request, new.entries, pairs_size(new.mask));
+	} while (code == GPUSCAN_OK && full);
+	if (code != GPUSCAN_OK)
+		return code;
+	gpuscan_cuda_free(request, distinct->entries, pairs_size(distinct->mask));
 	*distinct = new;
 	return GPUSCAN_OK;
 }
@@ -370,9 +393,8 @@ finish_groups(GpuScanRequest *request)
 	request->stats.groups = nrows;
 	if (nrows == 0)
 		return GPUSCAN_OK;
-	TRY(alloc_zeroed(request, (size_t) nrows * request->options.program->row_size,
-					 (uint64_t *) &request->rows));
 	request->nrows = nrows;
+	TRY(alloc_zeroed(request, (size_t) nrows * request->options.program->row_size, &request->rows));
 	rows = request->rows;
 	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
 	TRY(run_kernel(request, request->kernels->emit, nrows, params));
