@@ -144,7 +144,7 @@ make_program(bool with_keys)
 	{
 		add_key(b, n);
 		add_key(b, add_instr(b, GPUSCAN_OP_NULLIF_TEXT, text,
-							 add_instr(b, GPUSCAN_OP_I32_GE, number, n, 0, 0), 0, 0));
+							 add_instr(b, GPUSCAN_OP_I32_GT, number, n, 0, 0), 0, 0));
 	}
 	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
 	add_agg(b, GPUSCAN_AGG_SUM_F64, f, NO_REG);
