@@ -3,6 +3,7 @@ CREATE SCHEMA params;
 SET search_path = params, public;
 CREATE TABLE t AS SELECT i AS id, i % 10 AS a, i % 7 AS b, 'x' || i % 4 AS c, (i / 4.0)::numeric(8,2) AS n, i * 0.5::float8 AS f, date '2024-01-01' + i % 30 AS d FROM generate_series(1, 1500) i;
 CREATE TABLE keys AS SELECT i AS k, CASE WHEN i % 3 = 0 THEN NULL ELSE 'x' || i % 4 END AS c FROM generate_series(0, 12) i;
+ANALYZE t, keys;
 SET gpuscan.force = on;
 
 PREPARE agg(int, text) AS SELECT count(*), sum(id), sum(n) FROM t WHERE a = $1 AND c = $2;

@@ -14,4 +14,4 @@
 #error "gpuscan needs PostgreSQL 15"
 #endif
 
-#endif							/* GPUSCAN_COMPAT_H */
+#endif /* GPUSCAN_COMPAT_H */

@@ -13,17 +13,17 @@
 #include "service/fault.h"
 #include "utils/guc.h"
 
-bool		gpuscan_enabled = true;
-bool		gpuscan_force = false;
-bool		gpuscan_explain_rejected = false;
-int			gpuscan_cpu_threads = 0;
-int			gpuscan_cpu_memory_limit = 4096;
-int			gpuscan_query_memory_limit = 2048;
-int			gpuscan_max_requests = 256;
-double		gpuscan_request_cost = 100;
-double		gpuscan_tuple_cost = 0.001;
-double		gpuscan_operator_cost = 0.0002;
-char	   *gpuscan_inject_fault = NULL;
+bool gpuscan_enabled = true;
+bool gpuscan_force = false;
+bool gpuscan_explain_rejected = false;
+int gpuscan_cpu_threads = 0;
+int gpuscan_cpu_memory_limit = 4096;
+int gpuscan_query_memory_limit = 2048;
+int gpuscan_max_requests = 256;
+double gpuscan_request_cost = 100;
+double gpuscan_tuple_cost = 0.001;
+double gpuscan_operator_cost = 0.0002;
+char *gpuscan_inject_fault = NULL;
 
 static bool
 check_inject_fault(char **newval, void **extra pg_attribute_unused(),
@@ -31,16 +31,16 @@ check_inject_fault(char **newval, void **extra pg_attribute_unused(),
 {
 	if (**newval == '\0' || gpuscan_fault_is_valid(*newval))
 		return true;
-	GUC_check_errdetail("A fault is \"service-exit\" or \"device-error\", a colon and a point of a request, "
-						"such as \"service-exit:push\", and may end in a colon and a count.");
+	GUC_check_errdetail(
+		"A fault is \"service-exit\" or \"device-error\", a colon and a point of a request, "
+		"such as \"service-exit:push\", and may end in a colon and a count.");
 	return false;
 }
 
 void
 gpuscan_define_settings(void)
 {
-	DefineCustomBoolVariable("gpuscan.enabled",
-							 "Lets the planner offload scans and aggregates.",
+	DefineCustomBoolVariable("gpuscan.enabled", "Lets the planner offload scans and aggregates.",
 							 "Turn it off to compare with PostgreSQL's own plans.",
 							 &gpuscan_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("gpuscan.force",
@@ -49,42 +49,43 @@ gpuscan_define_settings(void)
 							 &gpuscan_force, false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("gpuscan.explain_rejected",
 							 "Makes EXPLAIN say why a scan or an aggregation was not offloaded.",
-							 NULL,
-							 &gpuscan_explain_rejected, false, PGC_USERSET, 0, NULL, NULL, NULL);
+							 NULL, &gpuscan_explain_rejected, false, PGC_USERSET, 0, NULL, NULL,
+							 NULL);
 	DefineCustomIntVariable("gpuscan.cpu_threads",
 							"Sets how many threads of the cpu device may work on one query.",
 							"0 means every core. Lower it to leave cores to other sessions.",
 							&gpuscan_cpu_threads, 0, 0, 1024, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.cpu_memory_limit",
 							"Sets the memory that all running queries may use on the cpu device.",
-							"Raise it if many large groupings run at once and EXPLAIN ANALYZE shows their replaced plans.",
+							"Raise it if many large groupings run at once and EXPLAIN ANALYZE "
+							"shows their replaced plans.",
 							&gpuscan_cpu_memory_limit, 4096, 64, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
-	DefineCustomIntVariable("gpuscan.query_memory_limit",
-							"Sets the memory that one query may use on a device.",
-							"A query that needs more runs PostgreSQL's own plan.",
-							&gpuscan_query_memory_limit, 2048, 1, INT_MAX, PGC_SUSET, GUC_UNIT_MB,
-							NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"gpuscan.query_memory_limit", "Sets the memory that one query may use on a device.",
+		"A query that needs more runs PostgreSQL's own plan.", &gpuscan_query_memory_limit, 2048, 1,
+		INT_MAX, PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.max_requests",
 							"Sets how many offloaded plan nodes may run at once in all sessions.",
 							"A node that finds no free place runs PostgreSQL's own plan.",
-							&gpuscan_max_requests, 256, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomRealVariable("gpuscan.request_cost",
-							 "Sets the planner's estimate of the cost of starting an offloaded plan node.",
-							 "Raise it if small tables are offloaded and should not be.",
-							 &gpuscan_request_cost, 100, 0, DBL_MAX, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomRealVariable("gpuscan.tuple_cost",
-							 "Sets the planner's estimate of the cost of reading a tuple on a device.",
-							 "Compare it with cpu_tuple_cost.",
-							 &gpuscan_tuple_cost, 0.001, 0, DBL_MAX, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+							&gpuscan_max_requests, 256, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL,
+							NULL);
+	DefineCustomRealVariable(
+		"gpuscan.request_cost",
+		"Sets the planner's estimate of the cost of starting an offloaded plan node.",
+		"Raise it if small tables are offloaded and should not be.", &gpuscan_request_cost, 100, 0,
+		DBL_MAX, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomRealVariable(
+		"gpuscan.tuple_cost",
+		"Sets the planner's estimate of the cost of reading a tuple on a device.",
+		"Compare it with cpu_tuple_cost.", &gpuscan_tuple_cost, 0.001, 0, DBL_MAX, PGC_USERSET,
+		GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomRealVariable("gpuscan.operator_cost",
 							 "Sets the planner's estimate of the cost of an operation on a device.",
-							 "Compare it with cpu_operator_cost.",
-							 &gpuscan_operator_cost, 0.0002, 0, DBL_MAX, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomStringVariable("gpuscan.inject_fault",
-							   "Makes a request fail at a given point.",
-							   "For tests.",
-							   &gpuscan_inject_fault, "", PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
-							   check_inject_fault, NULL, NULL);
+							 "Compare it with cpu_operator_cost.", &gpuscan_operator_cost, 0.0002,
+							 0, DBL_MAX, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomStringVariable("gpuscan.inject_fault", "Makes a request fail at a given point.",
+							   "For tests.", &gpuscan_inject_fault, "", PGC_SUSET,
+							   GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL, check_inject_fault, NULL, NULL);
 	MarkGUCPrefixReserved("gpuscan");
 }

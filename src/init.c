@@ -25,7 +25,8 @@ _PG_init(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("gpuscan must be loaded when the server starts"),
-				 errdetail("It needs shared memory and a background worker, which only the start of the server can give it."),
+				 errdetail("It needs shared memory and a background worker, which only the start "
+						   "of the server can give it."),
 				 errhint("Add \"gpuscan\" to shared_preload_libraries and restart the server.")));
 
 	gpuscan_define_settings();

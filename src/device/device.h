@@ -28,8 +28,8 @@ typedef enum GpuScanCode
 	GPUSCAN_LEFT_TO_POSTGRES, /* an error flag reached a result: run the replaced plan */
 	GPUSCAN_OUT_OF_MEMORY,	  /* the request's limit, or the device's */
 	GPUSCAN_CANCELLED,
-	GPUSCAN_INVALID,		  /* the Program, a layout or a batch is not well formed */
-	GPUSCAN_DEVICE_FAILED	  /* the device can serve nobody any more */
+	GPUSCAN_INVALID,	  /* the Program, a layout or a batch is not well formed */
+	GPUSCAN_DEVICE_FAILED /* the device can serve nobody any more */
 } GpuScanCode;
 
 /* What became of one tuple of a batch. */
@@ -77,25 +77,25 @@ typedef struct GpuScanBatch
 
 typedef struct GpuScanRequestStats
 {
-	uint64_t tuples;	/* seen */
-	uint64_t passed;	/* the filter was true */
+	uint64_t tuples; /* seen */
+	uint64_t passed; /* the filter was true */
 	uint64_t groups;
-	uint64_t busy_ns;	/* summed over the device's threads */
-	uint64_t memory;	/* bytes held at the most */
+	uint64_t busy_ns; /* summed over the device's threads */
+	uint64_t memory;  /* bytes held at the most */
 } GpuScanRequestStats;
 
 typedef struct GpuScanRequestOptions
 {
-	const GpuScanProgram *program; /* checked; stays in place until ended */
+	const GpuScanProgram *program;		 /* checked; stays in place until ended */
 	const GpuScanLayout *const *layouts; /* the same */
 	uint32_t nlayouts;
-	uint32_t threads;	   /* at most so many of the device's threads */
-	uint64_t memory_limit; /* bytes of group tables and texts */
+	uint32_t threads;			  /* at most so many of the device's threads */
+	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* the same, of all requests together */
 	void *arg;
-	void (*batch_done) (void *arg, void *tag, GpuScanCode code);
-	void (*finish_done) (void *arg, GpuScanCode code);
-	void (*ended) (void *arg, const GpuScanRequestStats *stats);
+	void (*batch_done)(void *arg, void *tag, GpuScanCode code);
+	void (*finish_done)(void *arg, GpuScanCode code);
+	void (*ended)(void *arg, const GpuScanRequestStats *stats);
 } GpuScanRequestOptions;
 
 typedef struct GpuScanDevice GpuScanDevice;
@@ -106,31 +106,31 @@ typedef struct GpuScanDeviceOps
 	const char *name;
 
 	/* Opens the device with `threads` worker threads.  NULL: *error says why. */
-	GpuScanDevice *(*open) (uint32_t threads, const char **error);
+	GpuScanDevice *(*open)(uint32_t threads, const char **error);
 
 	/* Ends every request, joins every thread.  Callbacks may still come. */
-	void (*close) (GpuScanDevice *device);
+	void (*close)(GpuScanDevice *device);
 
 	/* *request is set with GPUSCAN_OK alone; options is copied. */
-	GpuScanCode (*begin) (GpuScanDevice *device, const GpuScanRequestOptions *options,
-						  GpuScanRequest **request);
-	GpuScanCode (*push) (GpuScanRequest *request, const GpuScanBatch *batch);
-	GpuScanCode (*finish) (GpuScanRequest *request);
+	GpuScanCode (*begin)(GpuScanDevice *device, const GpuScanRequestOptions *options,
+						 GpuScanRequest **request);
+	GpuScanCode (*push)(GpuScanRequest *request, const GpuScanBatch *batch);
+	GpuScanCode (*finish)(GpuScanRequest *request);
 
 	/*
 	 * Copies whole group rows, with their texts behind them, into buf (8-byte
 	 * aligned).  *nrows = 0 says that there are no more.  A row that does not
 	 * fit an empty buffer gives GPUSCAN_OUT_OF_MEMORY.
 	 */
-	GpuScanCode (*fetch) (GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
-	void (*end) (GpuScanRequest *request);
+	GpuScanCode (*fetch)(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
+	void (*end)(GpuScanRequest *request);
 
 	/*
 	 * Says that blocks will lie in this memory, which stays until close; before
 	 * the first request.  NULL where that is of no use to the device.  A device
 	 * serves blocks elsewhere too, more slowly.
 	 */
-	GpuScanCode (*register_memory) (GpuScanDevice *device, void *base, size_t size);
+	GpuScanCode (*register_memory)(GpuScanDevice *device, void *base, size_t size);
 } GpuScanDeviceOps;
 
 extern const GpuScanDeviceOps gpuscan_cpu_device;

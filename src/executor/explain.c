@@ -21,10 +21,10 @@ void
 gpuscan_explain_expressions(const char *label, List *exprs, GpuScanNodeState *node, List *ancestors,
 							ExplainState *es)
 {
-	List	   *context;
-	List	   *texts = NIL;
-	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
-	ListCell   *lc;
+	List *context;
+	List *texts = NIL;
+	bool prefix = list_length(es->rtable) > 1 || es->verbose;
+	ListCell *lc;
 
 	if (exprs == NIL)
 		return;
@@ -37,8 +37,8 @@ gpuscan_explain_expressions(const char *label, List *exprs, GpuScanNodeState *no
 void
 gpuscan_explain_relations(List *relations, ExplainState *es)
 {
-	List	   *names = NIL;
-	ListCell   *lc;
+	List *names = NIL;
+	ListCell *lc;
 
 	foreach(lc, relations)
 		names = lappend(names, RelationGetRelationName((Relation) lfirst(lc)));
@@ -89,8 +89,8 @@ explain_query(Query *query, int cursorOptions, IntoClause *into, ExplainState *e
 			  const char *queryString, ParamListInfo params, QueryEnvironment *queryEnv)
 {
 	PlannedStmt *plan;
-	instr_time	start;
-	instr_time	duration;
+	instr_time start;
+	instr_time duration;
 	BufferUsage before;
 	BufferUsage used;
 
@@ -105,7 +105,8 @@ explain_query(Query *query, int cursorOptions, IntoClause *into, ExplainState *e
 		memset(&used, 0, sizeof(used));
 		BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	}
-	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration, es->buffers ? &used : NULL);
+	ExplainOnePlan(plan, into, es, queryString, params, queryEnv, &duration,
+				   es->buffers ? &used : NULL);
 }
 
 /* Explains, then shows what the planner rejected. */
@@ -113,8 +114,8 @@ static void
 explain_one_query(Query *query, int cursorOptions, IntoClause *into, ExplainState *es,
 				  const char *queryString, ParamListInfo params, QueryEnvironment *queryEnv)
 {
-	List	   *notes = NIL;
-	ListCell   *lc;
+	List *notes = NIL;
+	ListCell *lc;
 
 	gpuscan_rejected_reset();
 	if (prev_ExplainOneQuery_hook)

@@ -43,9 +43,9 @@
  * Values: keys, and the states that hold one.
  */
 
-#define METHOD(name)                                                                            \
-	static Datum name(                                                                          \
-		GpuScanFinishSlot *slot pg_attribute_unused(), const char *chunk pg_attribute_unused(), \
+#define METHOD(name)                                                                               \
+	static Datum name(                                                                             \
+		GpuScanFinishSlot *slot pg_attribute_unused(), const char *chunk pg_attribute_unused(),    \
 		const char *row pg_attribute_unused(), const char *at, bool *isnull pg_attribute_unused())
 
 METHOD(value_bool)

@@ -27,17 +27,17 @@
 typedef struct GpuAggState
 {
 	GpuScanNodeState node;
-	List	   *keys;
-	List	   *aggrefs;
-	List	   *quals;
-	Index		varno;			/* that expressions speak of */
-	Relation	parent;
-	List	   *relations;		/* that are scanned */
+	List *keys;
+	List *aggrefs;
+	List *quals;
+	Index varno; /* that expressions speak of */
+	Relation parent;
+	List *relations; /* that are scanned */
 
 	GpuScanFinish *finish;
-	const char *rows;			/* the chunk fetched last */
-	uint32		nrows;
-	uint32		row_no;
+	const char *rows; /* the chunk fetched last */
+	uint32 nrows;
+	uint32 row_no;
 } GpuAggState;
 
 static void
@@ -45,11 +45,11 @@ begin(CustomScanState *css, EState *estate, int eflags)
 {
 	GpuAggState *state = (GpuAggState *) css;
 	CustomScan *scan = (CustomScan *) css->ss.ps.plan;
-	int			nkeys = list_nth_int(scan->custom_private, GPUAGG_NUM_KEYS);
-	int			naggrefs = list_nth_int(scan->custom_private, GPUAGG_NUM_AGGREFS);
-	RowExpr    *quals;
-	RowExpr    *relations;
-	ListCell   *lc;
+	int nkeys = list_nth_int(scan->custom_private, GPUAGG_NUM_KEYS);
+	int naggrefs = list_nth_int(scan->custom_private, GPUAGG_NUM_AGGREFS);
+	RowExpr *quals;
+	RowExpr *relations;
+	ListCell *lc;
 
 	state->node.eflags = eflags;
 	for (int i = 0; i < nkeys + naggrefs; i++)
@@ -62,7 +62,8 @@ begin(CustomScanState *css, EState *estate, int eflags)
 			state->aggrefs = lappend(state->aggrefs, tle->expr);
 	}
 	quals = (RowExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, nkeys + naggrefs))->expr;
-	relations = (RowExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, nkeys + naggrefs + 1))->expr;
+	relations =
+		(RowExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, nkeys + naggrefs + 1))->expr;
 	state->quals = quals->args;
 	state->varno = linitial_node(Var, relations->args)->varno;
 	state->parent = ExecGetRangeTableRelation(estate, state->varno);
@@ -82,7 +83,7 @@ stage_deferred(GpuAggState *state, GpuScanClientBatch *batch)
 	for (int i = 0; i < gpuscan_client_num_blocks(batch); i++)
 	{
 		GpuScanClientBlock block = gpuscan_client_block(batch, i);
-		Relation	rel = list_nth(state->relations, block.layout);
+		Relation rel = list_nth(state->relations, block.layout);
 
 		for (uint32 j = 0; j < block.ntuples; j++)
 		{
@@ -93,8 +94,9 @@ stage_deferred(GpuAggState *state, GpuScanClientBatch *batch)
 			CHECK_FOR_INTERRUPTS();
 			staged = palloc(sizeof(GpuScanStaged));
 			staged->layout = block.layout;
-			staged->tuple = gpuscan_heap_flatten(rel, block.page, block.offsets[j],
-												 run->attnums[block.layout], run->compiled->ncolumns);
+			staged->tuple =
+				gpuscan_heap_flatten(rel, block.page, block.offsets[j], run->attnums[block.layout],
+									 run->compiled->ncolumns);
 			run->staged = lappend(run->staged, staged);
 			state->node.counters.staged++;
 		}
@@ -126,7 +128,7 @@ static void
 start(GpuAggState *state)
 {
 	GpuScanNodeState *node = &state->node;
-	EState	   *estate = node->css.ss.ps.state;
+	EState *estate = node->css.ss.ps.state;
 	GpuScanCompileInput input = {0};
 	MemoryContext old;
 
@@ -149,14 +151,15 @@ start(GpuAggState *state)
 	if (aggregate(state) && gpuscan_client_fetch(node->run->client, &state->rows, &state->nrows))
 	{
 		old = MemoryContextSwitchTo(node->run->context);
-		state->finish = gpuscan_finish_create(node->run->compiled->program, node->run->compiled->outputs,
-											  node->run->compiled->noutputs);
+		state->finish =
+			gpuscan_finish_create(node->run->compiled->program, node->run->compiled->outputs,
+								  node->run->compiled->noutputs);
 		MemoryContextSwitchTo(old);
 	}
 	else
 	{
-		const char *reason = MemoryContextStrdup(estate->es_query_cxt,
-												 gpuscan_client_failure(node->run->client));
+		const char *reason =
+			MemoryContextStrdup(estate->es_query_cxt, gpuscan_client_failure(node->run->client));
 
 		gpuscan_run_close(node);
 		gpuscan_replaced_start(node, reason);
@@ -179,12 +182,11 @@ next_group(GpuAggState *state)
 			return false;
 		state->row_no = 0;
 		if (!gpuscan_client_fetch(run->client, &state->rows, &state->nrows))
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("could not read the rest of an aggregation's result: %s",
-							gpuscan_client_failure(run->client)),
-					 errdetail("Some of its rows had been returned already."),
-					 errhint("Run the query again.")));
+			ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR),
+							errmsg("could not read the rest of an aggregation's result: %s",
+								   gpuscan_client_failure(run->client)),
+							errdetail("Some of its rows had been returned already."),
+							errhint("Run the query again.")));
 		if (state->nrows == 0)
 			return false;
 	}

@@ -27,18 +27,18 @@
 typedef struct GpuScanState
 {
 	GpuScanNodeState node;
-	List	   *relations;		/* of the one relation */
-	List	   *device_quals;
-	ExprState  *all_quals;		/* what a recheck evaluates */
-	bool		returned;		/* a row, since the start or rescan */
-	bool		local;			/* the request failed: we evaluate all */
+	List *relations; /* of the one relation */
+	List *device_quals;
+	ExprState *all_quals; /* what a recheck evaluates */
+	bool returned;		  /* a row, since the start or rescan */
+	bool local;			  /* the request failed: we evaluate all */
 
 	/* where we are, in the batch taken back last or in one page after a failure */
 	GpuScanClientBatch *batch;
 	GpuScanClientBlock block;
-	int			nblocks;
-	int			block_no;
-	uint32		tuple_no;
+	int nblocks;
+	int block_no;
+	uint32 tuple_no;
 	HeapTupleData tuple;
 } GpuScanState;
 
@@ -59,7 +59,7 @@ store_tuple(GpuScanState *state, uint32 i, TupleTableSlot *slot)
 {
 	const GpuScanClientBlock *block = &state->block;
 	OffsetNumber offset = block->offsets[i];
-	ItemId		lp = PageGetItemId(block->page, offset);
+	ItemId lp = PageGetItemId(block->page, offset);
 
 	state->tuple.t_data = (HeapTupleHeader) PageGetItem(block->page, lp);
 	state->tuple.t_len = ItemIdGetLength(lp);
@@ -85,8 +85,8 @@ next_in_batch(GpuScanState *state, TupleTableSlot *slot)
 			state->block = gpuscan_client_block(state->batch, state->block_no);
 		while (state->tuple_no < state->block.ntuples)
 		{
-			uint32		i = state->tuple_no++;
-			int			outcome = state->local ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
+			uint32 i = state->tuple_no++;
+			int outcome = state->local ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
 
 			if (outcome == GPUSCAN_TUPLE_REJECTED)
 				continue;
@@ -137,7 +137,7 @@ next_local(GpuScanState *state)
 		return false;
 	run->have_page = false;
 	state->nblocks = 1;
-	state->block = (GpuScanClientBlock) {
+	state->block = (GpuScanClientBlock){
 		.buffer = run->buffer,
 		.page = BufferGetPage(run->buffer),
 		.blkno = BufferGetBlockNumber(run->buffer),
@@ -210,9 +210,9 @@ begin(CustomScanState *css, EState *estate, int eflags)
 {
 	GpuScanState *state = (GpuScanState *) css;
 	CustomScan *scan = (CustomScan *) css->ss.ps.plan;
-	TupleDesc	tupdesc = RelationGetDescr(css->ss.ss_currentRelation);
-	ListCell   *lc;
-	ListCell   *ld;
+	TupleDesc tupdesc = RelationGetDescr(css->ss.ss_currentRelation);
+	ListCell *lc;
+	ListCell *ld;
 
 	state->node.eflags = eflags;
 	state->relations = list_make1(css->ss.ss_currentRelation);
@@ -223,7 +223,8 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	}
 
 	/* the slot that ExecInitCustomScan made holds no heap tuples */
-	ExecInitScanTupleSlot(estate, &css->ss, tupdesc, table_slot_callbacks(css->ss.ss_currentRelation));
+	ExecInitScanTupleSlot(estate, &css->ss, tupdesc,
+						  table_slot_callbacks(css->ss.ss_currentRelation));
 	gpuscan_node_force_projection(&state->node, tupdesc);
 	css->ss.ps.qual = ExecInitQual(scan->scan.plan.qual, &css->ss.ps);
 	state->all_quals = ExecInitQual(scan->custom_exprs, &css->ss.ps);
@@ -232,7 +233,7 @@ begin(CustomScanState *css, EState *estate, int eflags)
 static void
 start(GpuScanState *state)
 {
-	ScanState  *ss = &state->node.css.ss;
+	ScanState *ss = &state->node.css.ss;
 	GpuScanCompileInput input = {0};
 
 	state->node.started = true;

@@ -31,46 +31,46 @@ typedef struct GpuScanRun
 	GpuScanClient *client;
 
 	/* input: the relations, one after the other */
-	List	   *relations;		/* of Relation */
-	AttrNumber **attnums;		/* of each relation, for the Program's columns */
-	Snapshot	snapshot;
-	int			current;		/* index into relations */
-	GpuScanHeapReader *reader;	/* of the current one, or NULL */
-	bool		have_page;		/* the page below waits for a free batch */
-	Buffer		buffer;
+	List *relations;	  /* of Relation */
+	AttrNumber **attnums; /* of each relation, for the Program's columns */
+	Snapshot snapshot;
+	int current;			   /* index into relations */
+	GpuScanHeapReader *reader; /* of the current one, or NULL */
+	bool have_page;			   /* the page below waits for a free batch */
+	Buffer buffer;
 	const OffsetNumber *offsets;
-	int			ntuples;
-	List	   *staged;			/* GpuScanStaged tuples to push */
-	bool		input_done;
+	int ntuples;
+	List *staged; /* GpuScanStaged tuples to push */
+	bool input_done;
 } GpuScanRun;
 
 /* A tuple that the device could not decode, made flat. */
 typedef struct GpuScanStaged
 {
-	uint32		layout;
-	HeapTuple	tuple;
+	uint32 layout;
+	HeapTuple tuple;
 } GpuScanStaged;
 
 /* What EXPLAIN ANALYZE says, summed over all executions of the node. */
 typedef struct GpuScanCounters
 {
-	uint64		blocks;
-	uint64		staged;			/* tuples that PostgreSQL detoasted */
-	uint64		rechecked;		/* tuples whose conditions PostgreSQL evaluated */
+	uint64 blocks;
+	uint64 staged;	  /* tuples that PostgreSQL detoasted */
+	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
 	GpuScanRequestStats stats;
-	const char *device;			/* or NULL */
+	const char *device; /* or NULL */
 } GpuScanCounters;
 
 /* The state of both nodes starts with this. */
 typedef struct GpuScanNodeState
 {
 	CustomScanState css;
-	GpuScanRun *run;			/* while one is open */
-	const char *replaced_reason;	/* why the replaced plan ran last, or NULL */
+	GpuScanRun *run;			 /* while one is open */
+	const char *replaced_reason; /* why the replaced plan ran last, or NULL */
 	GpuScanCounters counters;
-	bool		started;
-	bool		finished;		/* every row was returned; the run is closed */
-	int			eflags;
+	bool started;
+	bool finished; /* every row was returned; the run is closed */
+	int eflags;
 } GpuScanNodeState;
 
 /* register.c */
@@ -100,4 +100,4 @@ extern void gpuscan_explain_expressions(const char *label, List *exprs, GpuScanN
 										List *ancestors, ExplainState *es);
 extern void gpuscan_explain_relations(List *relations, ExplainState *es);
 
-#endif							/* GPUSCAN_NODES_H */
+#endif /* GPUSCAN_NODES_H */

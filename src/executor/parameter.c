@@ -45,20 +45,20 @@ bool
 gpuscan_parameter_evaluate(void *arg, Expr *expr, Datum *value, bool *isnull)
 {
 	GpuScanNodeState *node = arg;
-	PlanState  *ps = &node->css.ss.ps;
+	PlanState *ps = &node->css.ss.ps;
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool ok = true;
 
 	run_subqueries_walker((Node *) expr, ps->ps_ExprContext);
 	PG_TRY();
 	{
-		ExprState  *state = ExecInitExpr(expr, ps);
+		ExprState *state = ExecInitExpr(expr, ps);
 
 		*value = ExecEvalExprSwitchContext(state, ps->ps_ExprContext, isnull);
 	}
 	PG_CATCH();
 	{
-		int			sqlerrcode = geterrcode();
+		int sqlerrcode = geterrcode();
 
 		if (ERRCODE_TO_CATEGORY(sqlerrcode) != ERRCODE_DATA_EXCEPTION)
 			PG_RE_THROW();
@@ -70,8 +70,8 @@ gpuscan_parameter_evaluate(void *arg, Expr *expr, Datum *value, bool *isnull)
 
 	if (ok && !*isnull)
 	{
-		int16		typlen;
-		bool		typbyval;
+		int16 typlen;
+		bool typbyval;
 
 		get_typlenbyval(exprType((Node *) expr), &typlen, &typbyval);
 		*value = datumCopy(*value, typbyval, typlen);

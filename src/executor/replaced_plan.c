@@ -20,14 +20,15 @@ void
 gpuscan_replaced_start(GpuScanNodeState *node, const char *reason)
 {
 	CustomScan *scan = (CustomScan *) node->css.ss.ps.plan;
-	EState	   *estate = node->css.ss.ps.state;
+	EState *estate = node->css.ss.ps.state;
 
 	node->replaced_reason = reason;
 	if (node->css.custom_ps == NIL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
-		node->css.custom_ps = list_make1(ExecInitNode(linitial(scan->custom_plans), estate, node->eflags));
+		node->css.custom_ps =
+			list_make1(ExecInitNode(linitial(scan->custom_plans), estate, node->eflags));
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -37,7 +38,7 @@ gpuscan_replaced_next(GpuScanNodeState *node)
 {
 	TupleTableSlot *result = node->css.ss.ps.ps_ResultTupleSlot;
 	TupleTableSlot *slot = ExecProcNode(linitial(node->css.custom_ps));
-	int			natts = result->tts_tupleDescriptor->natts;
+	int natts = result->tts_tupleDescriptor->natts;
 
 	ExecClearTuple(result);
 	if (TupIsNull(slot))
@@ -55,7 +56,7 @@ gpuscan_replaced_next(GpuScanNodeState *node)
 void
 gpuscan_node_force_projection(GpuScanNodeState *node, TupleDesc tupdesc)
 {
-	PlanState  *ps = &node->css.ss.ps;
+	PlanState *ps = &node->css.ss.ps;
 
 	if (ps->ps_ResultTupleSlot == NULL)
 		ExecInitResultSlot(ps, &TTSOpsVirtual);
@@ -77,7 +78,7 @@ gpuscan_node_rescan(GpuScanNodeState *node)
 	node->started = node->finished = false;
 	if (node->css.custom_ps != NIL)
 	{
-		PlanState  *replaced = linitial(node->css.custom_ps);
+		PlanState *replaced = linitial(node->css.custom_ps);
 
 		/* ExecReScan does this for ordinary children only */
 		if (node->css.ss.ps.chgParam != NULL)

@@ -22,7 +22,7 @@ static AttrNumber *
 map_attnums(Relation rel, Relation parent, const AttrNumber *attnums, int n)
 {
 	AttrNumber *mapped = palloc(Max(n, 1) * sizeof(AttrNumber));
-	AttrMap    *map = NULL;
+	AttrMap *map = NULL;
 
 	if (rel != parent)
 		map = build_attrmap_by_name(RelationGetDescr(rel), RelationGetDescr(parent));
@@ -41,12 +41,13 @@ void
 gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relation parent,
 				 List *relations)
 {
-	EState	   *estate = node->css.ss.ps.state;
-	MemoryContext context = AllocSetContextCreate(estate->es_query_cxt, "gpuscan run", ALLOCSET_DEFAULT_SIZES);
+	EState *estate = node->css.ss.ps.state;
+	MemoryContext context =
+		AllocSetContextCreate(estate->es_query_cxt, "gpuscan run", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
 	const char *reason = NULL;
-	int			n = list_length(relations);
+	int n = list_length(relations);
 	GpuScanLayout **layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
 
 	run->context = context;
@@ -58,13 +59,14 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 	{
 		for (int i = 0; i < n; i++)
 		{
-			Relation	rel = list_nth(relations, i);
+			Relation rel = list_nth(relations, i);
 
-			run->attnums[i] = map_attnums(rel, parent, run->compiled->attnums, run->compiled->ncolumns);
+			run->attnums[i] =
+				map_attnums(rel, parent, run->compiled->attnums, run->compiled->ncolumns);
 			layouts[i] = gpuscan_heap_layout(rel, run->attnums[i], run->compiled->ncolumns);
 		}
-		run->client = gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) layouts,
-										  n, &reason);
+		run->client = gpuscan_client_open(run->compiled->program,
+										  (const GpuScanLayout *const *) layouts, n, &reason);
 	}
 	MemoryContextSwitchTo(old);
 	if (run->client == NULL)
@@ -143,7 +145,8 @@ gpuscan_run_fill(GpuScanNodeState *node)
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 	GpuScanClientBatch *batch;
 
-	while ((!run->input_done || run->staged != NIL) && gpuscan_client_failure(run->client) == NULL &&
+	while ((!run->input_done || run->staged != NIL) &&
+		   gpuscan_client_failure(run->client) == NULL &&
 		   (batch = gpuscan_client_batch(run->client)) != NULL)
 	{
 		if (fill_batch(node, batch))

@@ -26,13 +26,13 @@ gpuscan_activity(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	GpuScanActivity *requests = palloc(gpuscan_max_requests * sizeof(GpuScanActivity));
-	int			n = gpuscan_service_activity(requests, gpuscan_max_requests);
+	int n = gpuscan_service_activity(requests, gpuscan_max_requests);
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < n; i++)
 	{
-		Datum		values[6];
-		bool		isnull[6] = {0};
+		Datum values[6];
+		bool isnull[6] = {0};
 
 		values[0] = Int32GetDatum(requests[i].pid);
 		values[1] = CStringGetTextDatum(requests[i].state);
@@ -49,11 +49,11 @@ gpuscan_activity(PG_FUNCTION_ARGS)
 Datum
 gpuscan_service(PG_FUNCTION_ARGS)
 {
-	TupleDesc	tupdesc;
-	Datum		values[2];
-	bool		isnull[2] = {0};
-	uint32		starts;
-	int			pid = gpuscan_service_pid(&starts);
+	TupleDesc tupdesc;
+	Datum values[2];
+	bool isnull[2] = {0};
+	uint32 starts;
+	int pid = gpuscan_service_pid(&starts);
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");

@@ -34,18 +34,18 @@ typedef enum AggPathPrivate
 	PATH_KEYS,
 	PATH_AGGREFS,
 	PATH_QUALS,
-	PATH_RELIDS,				/* the relation, then those scanned */
+	PATH_RELIDS, /* the relation, then those scanned */
 	PATH_HAVING
 } AggPathPrivate;
 
 typedef struct OutputContext
 {
-	List	   *keys;
-	List	   *aggrefs;
+	List *keys;
+	List *aggrefs;
 } OutputContext;
 
-static Plan *plan_aggregation(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
-							  List *clauses, List *custom_plans);
+static Plan *plan_aggregation(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
+							  List *tlist, List *clauses, List *custom_plans);
 
 static const CustomPathMethods agg_path_methods = {
 	.CustomName = "GpuAgg",
@@ -80,15 +80,16 @@ output_walker(Node *node, OutputContext *context)
 static List *
 group_keys(PlannerInfo *root, List *clauses, const char **reason)
 {
-	List	   *keys = NIL;
-	ListCell   *lc;
+	List *keys = NIL;
+	ListCell *lc;
 
 	foreach(lc, clauses)
 	{
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		const GpuScanFunction *equality = gpuscan_eligible_function(get_opcode(clause->eqop));
 
-		if (equality == NULL || equality->action != GPUSCAN_DO_COMPARE || equality->op != GPUSCAN_EQ)
+		if (equality == NULL || equality->action != GPUSCAN_DO_COMPARE ||
+			equality->op != GPUSCAN_EQ)
 		{
 			*reason = "grouping by this type is not offloaded";
 			return NIL;
@@ -103,9 +104,10 @@ group_keys(PlannerInfo *root, List *clauses, const char **reason)
  * tuples: the relation itself, or its partitions and children not excluded.
  */
 static List *
-scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tuples, const char **reason)
+scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tuples,
+				  const char **reason)
 {
-	List	   *relids = NIL;
+	List *relids = NIL;
 
 	*pages = *tuples = 0;
 	for (int i = 1; i < root->simple_rel_array_size; i++)
@@ -135,23 +137,27 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tup
 static List *
 ordered_quals(PlannerInfo *root, List *restrictinfo)
 {
-	int			n = list_length(restrictinfo);
+	int n = list_length(restrictinfo);
 	RestrictInfo **order = palloc(Max(n, 1) * sizeof(RestrictInfo *));
-	Cost	   *costs = palloc(Max(n, 1) * sizeof(Cost));
-	Index	   *levels = palloc(Max(n, 1) * sizeof(Index));
-	List	   *quals = NIL;
+	Cost *costs = palloc(Max(n, 1) * sizeof(Cost));
+	Index *levels = palloc(Max(n, 1) * sizeof(Index));
+	List *quals = NIL;
 
 	for (int i = 0; i < n; i++)
 	{
 		RestrictInfo *rinfo = list_nth_node(RestrictInfo, restrictinfo, i);
-		QualCost	cost;
-		Index		level;
-		int			j = i;
+		QualCost cost;
+		Index level;
+		int j = i;
 
 		/* a cheap leakproof condition need not wait for security barriers */
 		cost_qual_eval_node(&cost, (Node *) rinfo, root);
-		level = rinfo->leakproof && cost.per_tuple <= 10 * cpu_operator_cost ? 0 : rinfo->security_level;
-		for (; j > 0 && (levels[j - 1] > level || (levels[j - 1] == level && costs[j - 1] > cost.per_tuple)); j--)
+		level = rinfo->leakproof && cost.per_tuple <= 10 * cpu_operator_cost
+					? 0
+					: rinfo->security_level;
+		for (; j > 0 &&
+			   (levels[j - 1] > level || (levels[j - 1] == level && costs[j - 1] > cost.per_tuple));
+			 j--)
 		{
 			order[j] = order[j - 1];
 			costs[j] = costs[j - 1];
@@ -174,26 +180,26 @@ void
 gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 						 RelOptInfo *output_rel)
 {
-	Query	   *parse = root->parse;
-	bool		grouping = stage == UPPERREL_GROUP_AGG;
-	List	   *clauses = grouping ? parse->groupClause : parse->distinctClause;
-	Node	   *having = grouping ? parse->havingQual : NULL;
+	Query *parse = root->parse;
+	bool grouping = stage == UPPERREL_GROUP_AGG;
+	List *clauses = grouping ? parse->groupClause : parse->distinctClause;
+	Node *having = grouping ? parse->havingQual : NULL;
 	RangeTblEntry *rte;
 	GpuScanCompileInput input = {0};
 	GpuScanCompiled *compiled;
 	OutputContext output = {0};
 	const char *reason = NULL;
-	List	   *quals = NIL;
-	List	   *relids = NIL;
-	double		pages = 0;
-	double		tuples = 0;
-	double		groups = 1;
-	int			filter_operations;
-	Path	   *replaced;
+	List *quals = NIL;
+	List *relids = NIL;
+	double pages = 0;
+	double tuples = 0;
+	double groups = 1;
+	int filter_operations;
+	Path *replaced;
 	CustomPath *path;
 
 	if (input_rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(input_rel) ||
-		(grouping && !parse->hasAggs && clauses == NIL))
+		gpuscan_too_cheap(output_rel) || (grouping && !parse->hasAggs && clauses == NIL))
 		return;
 	rte = planner_rt_fetch(input_rel->relid, root);
 	if (rte->rtekind != RTE_RELATION)
@@ -242,16 +248,17 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	path->path.pathtarget = replaced->pathtarget;
 	path->path.rows = replaced->rows;
 	path->custom_paths = list_make1(replaced);
-	path->custom_private = list_make5(output.keys, output.aggrefs, quals,
-									  lcons_int(input_rel->relid, relids), having);
+	path->custom_private =
+		list_make5(output.keys, output.aggrefs, quals, lcons_int(input_rel->relid, relids), having);
 	path->methods = &agg_path_methods;
 
 	if (output.keys != NIL)
 		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
 	filter_operations = gpuscan_quals_operations(input_rel, rte, quals, &reason);
 	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
-				 gpuscan_cost_operations(compiled->program) - filter_operations, groups, cpu_operator_cost * list_length(output.aggrefs) +
-				 replaced->pathtarget->cost.per_tuple);
+				 gpuscan_cost_operations(compiled->program) - filter_operations, groups,
+				 cpu_operator_cost * list_length(output.aggrefs) +
+					 replaced->pathtarget->cost.per_tuple);
 	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
 	gpuscan_add_path(output_rel, &path->path);
@@ -271,7 +278,7 @@ param_walker(Node *node, List **params)
 static Expr *
 junk_row(List *args)
 {
-	RowExpr    *row = makeNode(RowExpr);
+	RowExpr *row = makeNode(RowExpr);
 
 	row->args = args;
 	row->row_typeid = RECORDOID;
@@ -287,20 +294,21 @@ plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_att
 				 List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	List	   *keys = list_nth(best_path->custom_private, PATH_KEYS);
-	List	   *aggrefs = list_nth(best_path->custom_private, PATH_AGGREFS);
-	List	   *quals = list_nth(best_path->custom_private, PATH_QUALS);
-	List	   *relids = list_nth(best_path->custom_private, PATH_RELIDS);
-	List	   *outputs = list_concat_copy(keys, aggrefs);
-	List	   *relations = NIL;
-	List	   *scan_tlist = NIL;
-	AttrNumber	resno = 1;
-	ListCell   *lc;
+	List *keys = list_nth(best_path->custom_private, PATH_KEYS);
+	List *aggrefs = list_nth(best_path->custom_private, PATH_AGGREFS);
+	List *quals = list_nth(best_path->custom_private, PATH_QUALS);
+	List *relids = list_nth(best_path->custom_private, PATH_RELIDS);
+	List *outputs = list_concat_copy(keys, aggrefs);
+	List *relations = NIL;
+	List *scan_tlist = NIL;
+	AttrNumber resno = 1;
+	ListCell *lc;
 
 	foreach(lc, outputs)
 		scan_tlist = lappend(scan_tlist, makeTargetEntry(lfirst(lc), resno++, NULL, false));
 	foreach(lc, relids)
-		relations = lappend(relations, makeVar(lfirst_int(lc), InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0));
+		relations = lappend(
+			relations, makeVar(lfirst_int(lc), InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0));
 	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(quals), resno++, NULL, true));
 	scan_tlist = lappend(scan_tlist, makeTargetEntry(junk_row(relations), resno, NULL, true));
 

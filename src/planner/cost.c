@@ -27,8 +27,8 @@ gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, dou
 {
 	path->startup_cost = gpuscan_request_cost;
 	path->total_cost = gpuscan_request_cost + seq_page_cost * pages + gpuscan_tuple_cost * tuples +
-		gpuscan_operator_cost * (filter_operations * tuples + operations * passed) +
-		(cpu_tuple_cost + cost_per_row) * rows;
+					   gpuscan_operator_cost * (filter_operations * tuples + operations * passed) +
+					   (cpu_tuple_cost + cost_per_row) * rows;
 }
 
 /* The operations of a tuple in a Program: decoding, computing, grouping. */

@@ -40,25 +40,28 @@ extern void gpuscan_planner_install(void);
 
 /* scan_path.c, agg_path.c */
 extern void gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern void gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
-									 RelOptInfo *output_rel);
+extern void gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage,
+									 RelOptInfo *input_rel, RelOptInfo *output_rel);
 
 /* relation.c */
 extern const char *gpuscan_query_rejected(PlannerInfo *root);
 extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
 extern Path *gpuscan_replaced_path(RelOptInfo *rel);
+extern bool gpuscan_too_cheap(RelOptInfo *rel);
 extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 
 /* cost.c */
 extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,
 						 double passed, int operations, double rows, Cost cost_per_row);
-extern int	gpuscan_cost_operations(const GpuScanProgram *program);
-extern int	gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason);
+extern int gpuscan_cost_operations(const GpuScanProgram *program);
+extern int
+gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason);
 
 /* rejected.c: what EXPLAIN shows with gpuscan.explain_rejected */
 extern void gpuscan_rejected_reset(void);
 extern void gpuscan_rejected_note(const char *node, Oid relid, const char *reason);
-extern void gpuscan_rejected_note_cost(const char *node, Oid relid, const Path *ours, const Path *theirs);
+extern void
+gpuscan_rejected_note_cost(const char *node, Oid relid, const Path *ours, const Path *theirs);
 extern List *gpuscan_rejected_list(void);
 
-#endif							/* GPUSCAN_PLANNER_H */
+#endif /* GPUSCAN_PLANNER_H */

@@ -32,7 +32,7 @@ void
 gpuscan_rejected_note(const char *node, Oid relid, const char *reason)
 {
 	MemoryContext old;
-	String	   *note;
+	String *note;
 
 	if (!gpuscan_explain_rejected || context == NULL)
 		return;

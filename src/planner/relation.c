@@ -20,15 +20,16 @@
 const char *
 gpuscan_query_rejected(PlannerInfo *root)
 {
-	Query	   *parse = root->parse;
-	Const	   *limit = (Const *) parse->limitCount;
+	Query *parse = root->parse;
+	Const *limit = (Const *) parse->limitCount;
 
 	/* EvalPlanQual would run our scans again for single rows */
 	if (parse->commandType != CMD_SELECT && parse->commandType != CMD_INSERT)
 		return "UPDATE, DELETE and MERGE are not offloaded";
 	if (parse->rowMarks != NIL)
 		return "row locks are not offloaded";
-	if (limit != NULL && IsA(limit, Const) && !limit->constisnull && DatumGetInt64(limit->constvalue) == 0)
+	if (limit != NULL && IsA(limit, Const) && !limit->constisnull &&
+		DatumGetInt64(limit->constvalue) == 0)
 		return "LIMIT 0 needs no rows";
 	return NULL;
 }
@@ -37,8 +38,8 @@ gpuscan_query_rejected(PlannerInfo *root)
 const char *
 gpuscan_relation_rejected(RangeTblEntry *rte)
 {
-	Relation	rel;
-	bool		heap;
+	Relation rel;
+	bool heap;
 
 	if (rte->tablesample != NULL)
 		return "TABLESAMPLE is not offloaded";
@@ -92,12 +93,12 @@ replaceable_size(const Path *path)
 Path *
 gpuscan_replaced_path(RelOptInfo *rel)
 {
-	Path	   *best = NULL;
-	ListCell   *lc;
+	Path *best = NULL;
+	ListCell *lc;
 
 	foreach(lc, rel->pathlist)
 	{
-		Path	   *path = lfirst(lc);
+		Path *path = lfirst(lc);
 
 		if (replaceable_size(path) > 0 && path->param_info == NULL &&
 			(best == NULL || path->total_cost < best->total_cost))
@@ -105,7 +106,7 @@ gpuscan_replaced_path(RelOptInfo *rel)
 	}
 	if (best != NULL)
 	{
-		Path	   *copy = palloc(replaceable_size(best));
+		Path *copy = palloc(replaceable_size(best));
 
 		memcpy(copy, best, replaceable_size(best));
 		best = copy;
@@ -123,4 +124,20 @@ gpuscan_add_path(RelOptInfo *rel, Path *path)
 		rel->partial_pathlist = NIL;
 	}
 	add_path(rel, path);
+}
+
+/* True if PostgreSQL has a path that costs less than starting a request: planning goes on at once. */
+bool
+gpuscan_too_cheap(RelOptInfo *rel)
+{
+	ListCell *lc;
+
+	if (gpuscan_force || gpuscan_explain_rejected)
+		return false;
+	foreach(lc, rel->pathlist)
+	{
+		if (((Path *) lfirst(lc))->total_cost <= gpuscan_request_cost)
+			return true;
+	}
+	return false;
 }

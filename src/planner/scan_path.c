@@ -45,17 +45,18 @@ void
 gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	const char *reason = NULL;
-	List	   *device = NIL;
-	List	   *device_quals = NIL;
-	List	   *local_quals = NIL;
-	QualCost	local_cost;
-	double		passed;
+	List *device = NIL;
+	List *device_quals = NIL;
+	List *local_quals = NIL;
+	QualCost local_cost;
+	double passed;
 	CustomPath *path;
-	Path	   *replaced;
-	int			operations;
-	ListCell   *lc;
+	Path *replaced;
+	int operations;
+	ListCell *lc;
 
-	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) || rel->baserestrictinfo == NIL ||
+	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
+		rel->baserestrictinfo == NIL || gpuscan_too_cheap(rel) ||
 		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
 		return;
 	if ((reason = gpuscan_query_rejected(root)) != NULL ||
@@ -90,7 +91,8 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	replaced = gpuscan_replaced_path(rel);
 	if (operations < 0 || replaced == NULL)
 	{
-		gpuscan_rejected_note("GpuScan", rte->relid, reason ? reason : "no plan of PostgreSQL's could replace it");
+		gpuscan_rejected_note("GpuScan", rte->relid,
+							  reason ? reason : "no plan of PostgreSQL's could replace it");
 		return;
 	}
 
@@ -113,16 +115,16 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 /* The plan node; see planner.h for what it carries. */
 static Plan *
-plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *best_path, List *tlist,
-		  List *clauses, List *custom_plans)
+plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *best_path,
+		  List *tlist, List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach(lc, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		bool		on_device = list_member_ptr(best_path->custom_private, rinfo);
+		bool on_device = list_member_ptr(best_path->custom_private, rinfo);
 
 		if (rinfo->pseudoconstant)
 			continue;

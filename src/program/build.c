@@ -28,8 +28,8 @@ uint16
 gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale)
 {
 	GpuScanInput *known = (GpuScanInput *) c->inputs.data;
-	int			ninputs = c->inputs.len / sizeof(GpuScanInput);
-	int			column = 0;
+	int ninputs = c->inputs.len / sizeof(GpuScanInput);
+	int column = 0;
 	GpuScanInput input;
 
 	while (column < c->ncolumns && c->attnums[column] != attnum)
@@ -92,7 +92,7 @@ gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 va
 uint16
 gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len)
 {
-	uint32		offset = c->blob.len;
+	uint32 offset = c->blob.len;
 
 	if (bytes == NULL)
 		return append_param(c, GPUSCAN_TEXT, true, 0, 0, 0);
@@ -104,7 +104,7 @@ gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len)
 uint16
 gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset)
 {
-	GpuScanSet	set = {0};
+	GpuScanSet set = {0};
 
 	set.cls = cls;
 	set.has_null = has_null;
@@ -140,7 +140,7 @@ relocate_blob(GpuScanProgram *program)
 		sets[i].offset += program->blob;
 		if (sets[i].cls == GPUSCAN_TEXT)
 		{
-			uint32	   *members = (uint32 *) ((char *) program + sets[i].offset);
+			uint32 *members = (uint32 *) ((char *) program + sets[i].offset);
 
 			for (uint32 j = 0; j < sets[i].n; j++)
 				members[2 * j] += program->blob;
@@ -156,10 +156,10 @@ gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys,
 	GpuScanProgram header = {0};
 	struct
 	{
-		uint32	   *offset;
+		uint32 *offset;
 		const void *data;
-		size_t		size;
-	}			parts[] = {
+		size_t size;
+	} parts[] = {
 		{&header.reg_classes, c->reg_classes.data, c->reg_classes.len},
 		{&header.inputs, c->inputs.data, c->inputs.len},
 		{&header.params, c->params.data, c->params.len},
@@ -169,8 +169,8 @@ gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys,
 		{&header.aggs, aggs, naggs * sizeof(GpuScanAgg)},
 		{&header.blob, c->blob.data, c->blob.len},
 	};
-	size_t		size = TYPEALIGN(8, sizeof(GpuScanProgram));
-	char	   *block;
+	size_t size = TYPEALIGN(8, sizeof(GpuScanProgram));
+	char *block;
 	GpuScanProgram *program;
 
 	header.version = GPUSCAN_PROGRAM_VERSION;

@@ -18,7 +18,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "device/heap_format.h"
+#include "program/heap_format.h"
 #include "program/op.h"
 
 #define FAIL(why)                                                                                  \

@@ -22,7 +22,7 @@
 static bool
 compile_filter(GpuScanCompiler *c, List *quals, uint16 *filter)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	*filter = GPUSCAN_NO_REGISTER;
 	foreach(lc, quals)
@@ -31,8 +31,8 @@ compile_filter(GpuScanCompiler *c, List *quals, uint16 *filter)
 
 		if (!gpuscan_expr_compile(c, lfirst(lc), &value))
 			return false;
-		*filter = *filter == GPUSCAN_NO_REGISTER ? value.reg :
-			emit2(c, GPUSCAN_OP_AND, *filter, value.reg);
+		*filter = *filter == GPUSCAN_NO_REGISTER ? value.reg
+												 : emit2(c, GPUSCAN_OP_AND, *filter, value.reg);
 	}
 	return true;
 }
@@ -40,7 +40,7 @@ compile_filter(GpuScanCompiler *c, List *quals, uint16 *filter)
 static bool
 compile_key(GpuScanCompiler *c, Expr *expr, GpuScanKey *key, GpuScanFinishColumn *output)
 {
-	Oid			type = getBaseType(exprType((Node *) expr));
+	Oid type = getBaseType(exprType((Node *) expr));
 	GpuScanValue value;
 
 	if (!gpuscan_expr_compile(c, expr, &value))
@@ -56,7 +56,8 @@ compile_key(GpuScanCompiler *c, Expr *expr, GpuScanKey *key, GpuScanFinishColumn
 	{
 		(void) getBaseTypeAndTypmod(exprType((Node *) expr), &output->typmod);
 		if (!IsA(expr, Var) || output->typmod < 0)
-			return gpuscan_compile_fail(c, "grouping by a character value of no fixed length is not offloaded");
+			return gpuscan_compile_fail(
+				c, "grouping by a character value of no fixed length is not offloaded");
 	}
 
 	key->cls = value.cls;
@@ -87,11 +88,12 @@ compile_aggregate(GpuScanCompiler *c, Aggref *aggref, GpuScanAgg *aggs, int *nag
 				  GpuScanFinishColumn *output)
 {
 	const GpuScanAggregateFunction *function = gpuscan_eligible_aggregate(aggref->aggfnoid);
-	GpuScanAgg	agg = {0};
+	GpuScanAgg agg = {0};
 	GpuScanValue value;
 
 	if (function == NULL)
-		return gpuscan_compile_fail(c, "aggregate %s is not offloaded", format_procedure(aggref->aggfnoid));
+		return gpuscan_compile_fail(c, "aggregate %s is not offloaded",
+									format_procedure(aggref->aggfnoid));
 	if (aggref->aggorder != NIL || aggref->agglevelsup != 0 || aggref->aggdirectargs != NIL)
 		return gpuscan_compile_fail(c, "an aggregate with ORDER BY is not offloaded");
 	if (aggref->aggdistinct != NIL && function->kind != GPUSCAN_AGG_COUNT)
@@ -113,7 +115,7 @@ compile_aggregate(GpuScanCompiler *c, Aggref *aggref, GpuScanAgg *aggs, int *nag
 
 	if (!aggref->aggstar)
 	{
-		Expr	   *arg = ((TargetEntry *) linitial(aggref->args))->expr;
+		Expr *arg = ((TargetEntry *) linitial(aggref->args))->expr;
 
 		if (!gpuscan_expr_compile(c, arg, &value))
 			return false;
@@ -122,7 +124,8 @@ compile_aggregate(GpuScanCompiler *c, Aggref *aggref, GpuScanAgg *aggs, int *nag
 		if (aggref->aggdistinct != NIL)
 		{
 			agg.kind = GPUSCAN_AGG_COUNT_DISTINCT;
-			if (value.cls == GPUSCAN_TEXT && !gpuscan_expr_deterministic(c, exprCollation((Node *) arg)))
+			if (value.cls == GPUSCAN_TEXT &&
+				!gpuscan_expr_deterministic(c, exprCollation((Node *) arg)))
 				return false;
 			if (output->argtype == BPCHAROID)
 				value.reg = emit1(c, GPUSCAN_OP_BPCHAR_TRIM, value.reg);
@@ -132,10 +135,11 @@ compile_aggregate(GpuScanCompiler *c, Aggref *aggref, GpuScanAgg *aggs, int *nag
 		if (value.numeric && value.dscale != GPUSCAN_NO_REGISTER && agg.kind != GPUSCAN_AGG_COUNT &&
 			agg.kind != GPUSCAN_AGG_COUNT_DISTINCT)
 		{
-			GpuScanAgg	dscale = agg;
+			GpuScanAgg dscale = agg;
 
 			if (agg.kind == GPUSCAN_AGG_MIN || agg.kind == GPUSCAN_AGG_MAX)
-				return gpuscan_compile_fail(c, "min and max of a numeric whose scale varies are not offloaded");
+				return gpuscan_compile_fail(
+					c, "min and max of a numeric whose scale varies are not offloaded");
 
 			/* the scale of a NULL does not count */
 			dscale.kind = GPUSCAN_AGG_MAX;
@@ -153,7 +157,7 @@ compile_aggregate(GpuScanCompiler *c, Aggref *aggref, GpuScanAgg *aggs, int *nag
 static uint32
 place_row(GpuScanKey *keys, int nkeys, GpuScanAgg *aggs, int naggs)
 {
-	uint32		offset = sizeof(uint64);
+	uint32 offset = sizeof(uint64);
 
 	for (int i = 0; i < nkeys; i++)
 	{
@@ -173,14 +177,14 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 {
 	GpuScanCompiler *c = palloc0(sizeof(GpuScanCompiler));
 	GpuScanCompiled *compiled = palloc0(sizeof(GpuScanCompiled));
-	int			nkeys = list_length(input->keys);
-	int			naggrefs = list_length(input->aggrefs);
+	int nkeys = list_length(input->keys);
+	int naggrefs = list_length(input->aggrefs);
 	GpuScanKey *keys = palloc0(nkeys * sizeof(GpuScanKey));
 	GpuScanAgg *aggs = palloc0(2 * naggrefs * sizeof(GpuScanAgg));
-	int			naggs = 0;
-	uint16		filter;
-	uint32		row_size;
-	bool		ok;
+	int naggs = 0;
+	uint16 filter;
+	uint32 row_size;
+	bool ok;
 
 	c->input = input;
 	initStringInfo(&c->reg_classes);
@@ -194,7 +198,8 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 
 	ok = compile_filter(c, input->quals, &filter);
 	if (ok && nkeys > GPUSCAN_MAX_KEYS)
-		ok = gpuscan_compile_fail(c, "grouping by more than %d keys is not offloaded", GPUSCAN_MAX_KEYS);
+		ok = gpuscan_compile_fail(c, "grouping by more than %d keys is not offloaded",
+								  GPUSCAN_MAX_KEYS);
 	for (int i = 0; i < nkeys && ok; i++)
 	{
 		compiled->outputs[i].index = i;
@@ -212,8 +217,8 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 	}
 
 	row_size = place_row(keys, nkeys, aggs, naggs);
-	compiled->program = gpuscan_build_program(c, filter, keys, nkeys, aggs, naggs,
-											  input->aggregate ? row_size : 0);
+	compiled->program =
+		gpuscan_build_program(c, filter, keys, nkeys, aggs, naggs, input->aggregate ? row_size : 0);
 	if (compiled->program->size > GPUSCAN_MAX_PROGRAM_SIZE)
 	{
 		*reason = "the constants are too large";

@@ -25,23 +25,23 @@
  */
 typedef struct GpuScanValue
 {
-	uint16		reg;
+	uint16 reg;
 	GpuScanClass cls;
-	bool		numeric;
-	bool		null_constant;	/* NULL, which has no scale */
-	bool		constant;		/* numeric: `decimal` is its value */
-	int			scale;
-	int			digits;
-	uint16		dscale;			/* or GPUSCAN_NO_REGISTER */
-	int128	decimal;
+	bool numeric;
+	bool null_constant; /* NULL, which has no scale */
+	bool constant;		/* numeric: `decimal` is its value */
+	int scale;
+	int digits;
+	uint16 dscale; /* or GPUSCAN_NO_REGISTER */
+	int128 decimal;
 } GpuScanValue;
 
 typedef struct GpuScanCompiler
 {
 	const GpuScanCompileInput *input;
 	const char *reason;
-	List	   *known;			/* of expressions already compiled, and ... */
-	List	   *known_values;	/* ... their GpuScanValues */
+	List *known;					/* of expressions already compiled, and ... */
+	List *known_values;				/* ... their GpuScanValues */
 	const GpuScanValue *case_value; /* what a CaseTestExpr stands for */
 	StringInfoData reg_classes;
 	StringInfoData inputs;
@@ -49,23 +49,25 @@ typedef struct GpuScanCompiler
 	StringInfoData sets;
 	StringInfoData instrs;
 	StringInfoData blob;
-	int			nregs;
-	int			ncolumns;
-	AttrNumber	attnums[MaxTupleAttributeNumber];
+	int nregs;
+	int ncolumns;
+	AttrNumber attnums[MaxTupleAttributeNumber];
 } GpuScanCompiler;
 
 /* build.c */
 extern uint16 gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls);
-extern uint16 gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale);
-extern uint16 gpuscan_build_instr(GpuScanCompiler *c, int op, uint16 a, uint16 b, uint16 cc, uint16 aux);
+extern uint16
+gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale);
+extern uint16
+gpuscan_build_instr(GpuScanCompiler *c, int op, uint16 a, uint16 b, uint16 cc, uint16 aux);
 extern uint16 gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 value);
 extern uint16 gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len);
-extern uint16 gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n,
-								uint32 offset);
+extern uint16
+gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset);
 extern uint32 gpuscan_build_align(GpuScanCompiler *c);
-extern GpuScanProgram *gpuscan_build_program(GpuScanCompiler *c, uint16 filter,
-											 const GpuScanKey *keys, int nkeys,
-											 const GpuScanAgg *aggs, int naggs, uint32 row_size);
+extern GpuScanProgram *
+gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys, int nkeys,
+					  const GpuScanAgg *aggs, int naggs, uint32 row_size);
 
 /* An instruction with one, two or three operands; its register. */
 #define emit1(c, op, a) gpuscan_build_instr(c, op, a, 0, 0, 0)
@@ -74,25 +76,26 @@ extern GpuScanProgram *gpuscan_build_program(GpuScanCompiler *c, uint16 filter,
 
 /* expr.c */
 extern bool gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);
-extern bool gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison,
-								 GpuScanValue a, GpuScanValue b, uint16 *reg);
+extern bool gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison, GpuScanValue a,
+								 GpuScanValue b, uint16 *reg);
 extern bool gpuscan_expr_deterministic(GpuScanCompiler *c, Oid collation);
-extern bool gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt,...) pg_attribute_printf(2, 3);
+extern bool
+gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt, ...) pg_attribute_printf(2, 3);
 
 /* values.c */
-extern bool gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull,
-								   GpuScanValue *value);
+extern bool
+gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, GpuScanValue *value);
 extern bool gpuscan_value_of_parameter(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);
-extern bool gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull,
-								bool *known);
-extern bool gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValue *scalar,
-							  GpuScanClass cls, uint16 *set);
+extern bool
+gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, bool *known);
+extern bool gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr,
+							  const GpuScanValue *scalar, GpuScanClass cls, uint16 *set);
 
 /* decimal.c */
 extern bool gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value);
 extern bool gpuscan_decimal_parse(Datum numeric, int128 *decimal, int *scale);
-extern void gpuscan_decimal_constant(GpuScanCompiler *c, int128 decimal, int scale,
-									 GpuScanValue *value);
+extern void
+gpuscan_decimal_constant(GpuScanCompiler *c, int128 decimal, int scale, GpuScanValue *value);
 extern bool gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale);
 extern void gpuscan_decimal_widen(GpuScanCompiler *c, GpuScanValue *value);
 extern bool gpuscan_decimal_unify(GpuScanCompiler *c, GpuScanValue **values, int n);
@@ -106,4 +109,4 @@ extern void gpuscan_decimal_to_float(GpuScanCompiler *c, GpuScanValue *value);
 extern uint16 gpuscan_decimal_dscale(GpuScanCompiler *c, const GpuScanValue *value);
 extern int128 gpuscan_power_of_ten(int n);
 
-#endif							/* GPUSCAN_COMPILER_H */
+#endif /* GPUSCAN_COMPILER_H */

@@ -28,7 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#define DIGITS64 18				/* of every value that an I64 holds */
+#define DIGITS64 18 /* of every value that an I64 holds */
 #define DIGITS128 38
 
 /* Digits after the point that a plain numeric column without statistics may have. */
@@ -37,7 +37,7 @@
 int128
 gpuscan_power_of_ten(int n)
 {
-	int128	power = 1;
+	int128 power = 1;
 
 	Assert(n >= 0 && n <= DIGITS128);
 	while (n-- > 0)
@@ -48,7 +48,7 @@ gpuscan_power_of_ten(int n)
 static int
 count_digits(int128 value)
 {
-	int			digits = 1;
+	int digits = 1;
 
 	for (value = value < 0 ? -value : value; value >= 10; value /= 10)
 		digits++;
@@ -62,10 +62,10 @@ count_digits(int128 value)
 bool
 gpuscan_decimal_parse(Datum numeric, int128 *decimal, int *scale)
 {
-	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, numeric));
-	char	   *p = text;
-	int			digits = 0;
-	bool		negative = *p == '-';
+	char *text = DatumGetCString(DirectFunctionCall1(numeric_out, numeric));
+	char *p = text;
+	int digits = 0;
+	bool negative = *p == '-';
 
 	*decimal = 0;
 	*scale = 0;
@@ -117,13 +117,13 @@ static int
 plain_scale(Oid relid, AttrNumber attnum)
 {
 	static const int kinds[] = {STATISTIC_KIND_MCV, STATISTIC_KIND_HISTOGRAM};
-	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
-										Int16GetDatum(attnum), BoolGetDatum(false));
-	int			scale = -1;
+	HeapTuple tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attnum),
+									  BoolGetDatum(false));
+	int scale = -1;
 
 	if (!HeapTupleIsValid(tuple))
-		tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
-								Int16GetDatum(attnum), BoolGetDatum(true));
+		tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(attnum),
+								BoolGetDatum(true));
 	if (!HeapTupleIsValid(tuple))
 		return DEFAULT_PLAIN_SCALE;
 	for (size_t i = 0; i < lengthof(kinds); i++)
@@ -136,7 +136,7 @@ plain_scale(Oid relid, AttrNumber attnum)
 		{
 			NullableDatum arg = {slot.values[j], false};
 			LOCAL_FCINFO(fcinfo, 1);
-			Datum		value_scale;
+			Datum value_scale;
 
 			/* NULL for NaN and infinities */
 			InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
@@ -155,7 +155,7 @@ plain_scale(Oid relid, AttrNumber attnum)
 bool
 gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 {
-	int32		typmod = var->vartypmod;
+	int32 typmod = var->vartypmod;
 
 	(void) getBaseTypeAndTypmod(var->vartype, &typmod);
 	memset(value, 0, sizeof(*value));
@@ -167,7 +167,8 @@ gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 		value->digits = ((typmod - VARHDRSZ) >> 16) & 0xffff;
 		value->scale = (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024;
 		if (value->scale < 0 || value->scale > DIGITS128 || value->digits > DIGITS128)
-			return gpuscan_compile_fail(c, "numeric(%d,%d) is not offloaded", value->digits, value->scale);
+			return gpuscan_compile_fail(c, "numeric(%d,%d) is not offloaded", value->digits,
+										value->scale);
 	}
 	else
 	{
@@ -178,9 +179,9 @@ gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 		value->dscale = gpuscan_build_input(c, var->varattno, GPUSCAN_DECODE_DSCALE, 0);
 	}
 	value->cls = value->digits <= DIGITS64 ? GPUSCAN_I64 : GPUSCAN_I128;
-	value->reg = gpuscan_build_input(c, var->varattno,
-									 value->cls == GPUSCAN_I64 ? GPUSCAN_DECODE_DEC64 : GPUSCAN_DECODE_DEC128,
-									 value->scale);
+	value->reg = gpuscan_build_input(
+		c, var->varattno, value->cls == GPUSCAN_I64 ? GPUSCAN_DECODE_DEC64 : GPUSCAN_DECODE_DEC128,
+		value->scale);
 	return true;
 }
 
@@ -209,7 +210,7 @@ gpuscan_decimal_widen(GpuScanCompiler *c, GpuScanValue *value)
 bool
 gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale)
 {
-	int			power = scale - value->scale;
+	int power = scale - value->scale;
 
 	if (power == 0)
 		return true;
@@ -222,7 +223,7 @@ gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale)
 		return gpuscan_compile_fail(c, "a numeric has more than 38 digits after the point");
 	if (value->constant)
 	{
-		uint16		dscale = value->dscale;
+		uint16 dscale = value->dscale;
 
 		if (value->digits + power > DIGITS128)
 			return gpuscan_compile_fail(c, "a numeric constant has too many digits");
@@ -239,8 +240,9 @@ gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale)
 	{
 		gpuscan_decimal_widen(c, value);
 		value->digits = Min(value->digits, DIGITS128);
-		value->reg = emit2(c, GPUSCAN_OP_DEC128_MUL, value->reg,
-						   gpuscan_build_param(c, GPUSCAN_I128, false, gpuscan_power_of_ten(power)));
+		value->reg =
+			emit2(c, GPUSCAN_OP_DEC128_MUL, value->reg,
+				  gpuscan_build_param(c, GPUSCAN_I128, false, gpuscan_power_of_ten(power)));
 	}
 	return true;
 }
@@ -252,11 +254,11 @@ gpuscan_decimal_rescale(GpuScanCompiler *c, GpuScanValue *value, int scale)
 bool
 gpuscan_decimal_unify(GpuScanCompiler *c, GpuScanValue **values, int n)
 {
-	int			scale = 0;
-	int			digits = 1;
-	bool		varies = false;
-	bool		wide = false;
-	int			first = -1;
+	int scale = 0;
+	int digits = 1;
+	bool varies = false;
+	bool wide = false;
+	int first = -1;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -287,11 +289,11 @@ gpuscan_decimal_unify(GpuScanCompiler *c, GpuScanValue **values, int n)
 
 /* a + b, a - b or a * b. */
 bool
-gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValue a,
-						   GpuScanValue b, GpuScanValue *value)
+gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValue a, GpuScanValue b,
+						   GpuScanValue *value)
 {
-	bool		multiply = action == GPUSCAN_DO_MULTIPLY;
-	bool		varies = a.dscale != GPUSCAN_NO_REGISTER || b.dscale != GPUSCAN_NO_REGISTER;
+	bool multiply = action == GPUSCAN_DO_MULTIPLY;
+	bool varies = a.dscale != GPUSCAN_NO_REGISTER || b.dscale != GPUSCAN_NO_REGISTER;
 
 	memset(value, 0, sizeof(*value));
 	value->numeric = true;
@@ -305,11 +307,12 @@ gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValu
 		value->scale = a.scale + b.scale;
 		value->digits = a.digits + b.digits;
 		if (value->scale > DIGITS128)
-			return gpuscan_compile_fail(c, "a numeric product has more than 38 digits after the point");
+			return gpuscan_compile_fail(
+				c, "a numeric product has more than 38 digits after the point");
 	}
 	else
 	{
-		int			scale = Max(a.scale, b.scale);
+		int scale = Max(a.scale, b.scale);
 
 		if (!gpuscan_decimal_rescale(c, &a, scale) || !gpuscan_decimal_rescale(c, &b, scale))
 			return false;
@@ -320,8 +323,10 @@ gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValu
 	if (a.cls == GPUSCAN_I64 && b.cls == GPUSCAN_I64 && value->digits <= DIGITS64)
 	{
 		value->cls = GPUSCAN_I64;
-		value->reg = emit2(c, multiply ? GPUSCAN_OP_DEC64_MUL :
-						   action == GPUSCAN_DO_ADD ? GPUSCAN_OP_DEC64_ADD : GPUSCAN_OP_DEC64_SUB,
+		value->reg = emit2(c,
+						   multiply					  ? GPUSCAN_OP_DEC64_MUL
+						   : action == GPUSCAN_DO_ADD ? GPUSCAN_OP_DEC64_ADD
+													  : GPUSCAN_OP_DEC64_SUB,
 						   a.reg, b.reg);
 		return true;
 	}
@@ -334,8 +339,10 @@ gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValu
 	{
 		gpuscan_decimal_widen(c, &a);
 		gpuscan_decimal_widen(c, &b);
-		value->reg = emit2(c, multiply ? GPUSCAN_OP_DEC128_MUL :
-						   action == GPUSCAN_DO_ADD ? GPUSCAN_OP_DEC128_ADD : GPUSCAN_OP_DEC128_SUB,
+		value->reg = emit2(c,
+						   multiply					  ? GPUSCAN_OP_DEC128_MUL
+						   : action == GPUSCAN_DO_ADD ? GPUSCAN_OP_DEC128_ADD
+													  : GPUSCAN_OP_DEC128_SUB,
 						   a.reg, b.reg);
 	}
 	value->digits = Min(value->digits, DIGITS128);
@@ -346,7 +353,7 @@ gpuscan_decimal_arithmetic(GpuScanCompiler *c, GpuScanAction action, GpuScanValu
 void
 gpuscan_decimal_sign(GpuScanCompiler *c, GpuScanAction action, GpuScanValue *value)
 {
-	bool		wide = value->cls == GPUSCAN_I128;
+	bool wide = value->cls == GPUSCAN_I128;
 
 	if (action == GPUSCAN_DO_NEGATE)
 		value->reg = emit1(c, wide ? GPUSCAN_OP_DEC128_NEG : GPUSCAN_OP_DEC64_NEG, value->reg);
@@ -359,8 +366,8 @@ gpuscan_decimal_sign(GpuScanCompiler *c, GpuScanAction action, GpuScanValue *val
 static void
 round_to(GpuScanCompiler *c, GpuScanValue *value, int scale)
 {
-	int128	power = gpuscan_power_of_ten(value->scale - scale);
-	bool		wide = value->cls == GPUSCAN_I128;
+	int128 power = gpuscan_power_of_ten(value->scale - scale);
+	bool wide = value->cls == GPUSCAN_I128;
 
 	if (value->scale == scale)
 		return;
@@ -375,8 +382,8 @@ round_to(GpuScanCompiler *c, GpuScanValue *value, int scale)
 bool
 gpuscan_decimal_typmod(GpuScanCompiler *c, int32 typmod, GpuScanValue *value)
 {
-	int			precision;
-	int			scale;
+	int precision;
+	int scale;
 
 	if (typmod < (int32) VARHDRSZ)
 		return true;
@@ -390,9 +397,9 @@ gpuscan_decimal_typmod(GpuScanCompiler *c, int32 typmod, GpuScanValue *value)
 		return false;
 	if (value->digits > precision)
 	{
-		value->reg = emit2(c, value->cls == GPUSCAN_I128 ? GPUSCAN_OP_DEC128_CHECK : GPUSCAN_OP_DEC64_CHECK,
-						   value->reg,
-						   gpuscan_build_param(c, value->cls, false, gpuscan_power_of_ten(precision)));
+		value->reg = emit2(
+			c, value->cls == GPUSCAN_I128 ? GPUSCAN_OP_DEC128_CHECK : GPUSCAN_OP_DEC64_CHECK,
+			value->reg, gpuscan_build_param(c, value->cls, false, gpuscan_power_of_ten(precision)));
 		value->digits = precision;
 		value->constant = false;
 	}
@@ -404,8 +411,8 @@ gpuscan_decimal_typmod(GpuScanCompiler *c, int32 typmod, GpuScanValue *value)
 void
 gpuscan_decimal_of_integer(GpuScanCompiler *c, GpuScanValue *value)
 {
-	bool		small = value->cls == GPUSCAN_I32;
-	uint16		reg = small ? emit1(c, GPUSCAN_OP_I32_TO_I64, value->reg) : value->reg;
+	bool small = value->cls == GPUSCAN_I32;
+	uint16 reg = small ? emit1(c, GPUSCAN_OP_I32_TO_I64, value->reg) : value->reg;
 
 	memset(value, 0, sizeof(*value));
 	value->numeric = true;
@@ -430,10 +437,11 @@ gpuscan_decimal_to_integer(GpuScanCompiler *c, GpuScanValue *value)
 void
 gpuscan_decimal_to_float(GpuScanCompiler *c, GpuScanValue *value)
 {
-	uint16		scale = gpuscan_build_param(c, GPUSCAN_I32, false, value->scale);
+	uint16 scale = gpuscan_build_param(c, GPUSCAN_I32, false, value->scale);
 
-	value->reg = emit2(c, value->cls == GPUSCAN_I128 ? GPUSCAN_OP_DEC128_TO_F64 : GPUSCAN_OP_DEC64_TO_F64,
-					   value->reg, scale);
+	value->reg =
+		emit2(c, value->cls == GPUSCAN_I128 ? GPUSCAN_OP_DEC128_TO_F64 : GPUSCAN_OP_DEC64_TO_F64,
+			  value->reg, scale);
 	value->cls = GPUSCAN_F64;
 	value->numeric = false;
 }

@@ -346,10 +346,10 @@ static const GpuScanAggregateFunction aggregates[] = {
 
 static const struct
 {
-	Oid			type;
+	Oid type;
 	GpuScanClass cls;
 	GpuScanDecode decode;
-}			types[] = {
+} types[] = {
 	{BOOLOID, GPUSCAN_BOOL, GPUSCAN_DECODE_BOOL},
 	{INT2OID, GPUSCAN_I32, GPUSCAN_DECODE_INT2},
 	{INT4OID, GPUSCAN_I32, GPUSCAN_DECODE_INT4},

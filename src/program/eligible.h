@@ -15,33 +15,38 @@
 /* What the compiler does with a call of a listed function. */
 typedef enum GpuScanAction
 {
-	GPUSCAN_DO_OP,				/* `op`, operands widened to its classes */
-	GPUSCAN_DO_COMPARE,			/* `op` is a GpuScanComparison */
-	GPUSCAN_DO_CAST,			/* to the function's result type */
-	GPUSCAN_DO_NEGATE,			/* numeric */
-	GPUSCAN_DO_ABS,				/* numeric */
-	GPUSCAN_DO_ADD,				/* numeric */
-	GPUSCAN_DO_SUBTRACT,		/* numeric */
-	GPUSCAN_DO_MULTIPLY,		/* numeric */
-	GPUSCAN_DO_TYPMOD			/* numeric(numeric, typmod) */
+	GPUSCAN_DO_OP,		 /* `op`, operands widened to its classes */
+	GPUSCAN_DO_COMPARE,	 /* `op` is a GpuScanComparison */
+	GPUSCAN_DO_CAST,	 /* to the function's result type */
+	GPUSCAN_DO_NEGATE,	 /* numeric */
+	GPUSCAN_DO_ABS,		 /* numeric */
+	GPUSCAN_DO_ADD,		 /* numeric */
+	GPUSCAN_DO_SUBTRACT, /* numeric */
+	GPUSCAN_DO_MULTIPLY, /* numeric */
+	GPUSCAN_DO_TYPMOD	 /* numeric(numeric, typmod) */
 } GpuScanAction;
 
 /* In the order of the comparison operations of each class in ops.h. */
 typedef enum GpuScanComparison
 {
-	GPUSCAN_EQ, GPUSCAN_NE, GPUSCAN_LT, GPUSCAN_LE, GPUSCAN_GT, GPUSCAN_GE
+	GPUSCAN_EQ,
+	GPUSCAN_NE,
+	GPUSCAN_LT,
+	GPUSCAN_LE,
+	GPUSCAN_GT,
+	GPUSCAN_GE
 } GpuScanComparison;
 
 typedef struct GpuScanFunction
 {
-	Oid			funcid;
+	Oid funcid;
 	GpuScanAction action;
-	int			op;
+	int op;
 } GpuScanFunction;
 
 typedef struct GpuScanAggregateFunction
 {
-	Oid			aggfnoid;
+	Oid aggfnoid;
 	GpuScanAggKind kind;
 } GpuScanAggregateFunction;
 
@@ -56,4 +61,4 @@ extern const GpuScanAggregateFunction *gpuscan_eligible_aggregate(Oid aggfnoid);
  */
 extern bool gpuscan_eligible_type(Oid type, GpuScanClass *cls, GpuScanDecode *decode);
 
-#endif							/* GPUSCAN_ELIGIBLE_H */
+#endif /* GPUSCAN_ELIGIBLE_H */

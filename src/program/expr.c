@@ -22,7 +22,7 @@
 
 /* Notes the first reason found; always false. */
 bool
-gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt,...)
+gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt, ...)
 {
 	StringInfoData buf;
 
@@ -31,8 +31,8 @@ gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt,...)
 	initStringInfo(&buf);
 	for (;;)
 	{
-		va_list		args;
-		int			needed;
+		va_list args;
+		int needed;
 
 		va_start(args, fmt);
 		needed = appendStringInfoVA(&buf, fmt, args);
@@ -52,7 +52,8 @@ gpuscan_expr_deterministic(GpuScanCompiler *c, Oid collation)
 	if (!OidIsValid(collation))
 		return gpuscan_compile_fail(c, "a collation is not determined");
 	if (!get_collation_isdeterministic(collation))
-		return gpuscan_compile_fail(c, "collation \"%s\" is not deterministic", get_collation_name(collation));
+		return gpuscan_compile_fail(c, "collation \"%s\" is not deterministic",
+									get_collation_name(collation));
 	return true;
 }
 
@@ -107,10 +108,8 @@ gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison, GpuScanVa
 					 GpuScanValue b, uint16 *reg)
 {
 	static const int first_op[GPUSCAN_NUM_CLASSES] = {
-		[GPUSCAN_I32] = GPUSCAN_OP_I32_EQ,
-		[GPUSCAN_I64] = GPUSCAN_OP_I64_EQ,
-		[GPUSCAN_I128] = GPUSCAN_OP_I128_EQ,
-		[GPUSCAN_F64] = GPUSCAN_OP_F64_EQ,
+		[GPUSCAN_I32] = GPUSCAN_OP_I32_EQ,	 [GPUSCAN_I64] = GPUSCAN_OP_I64_EQ,
+		[GPUSCAN_I128] = GPUSCAN_OP_I128_EQ, [GPUSCAN_F64] = GPUSCAN_OP_F64_EQ,
 		[GPUSCAN_TEXT] = GPUSCAN_OP_TEXT_EQ,
 	};
 	GpuScanClass cls;
@@ -122,8 +121,7 @@ gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison, GpuScanVa
 		/* display scales do not matter here, so none shall be computed */
 		a.dscale = b.dscale = GPUSCAN_NO_REGISTER;
 		if (!gpuscan_decimal_rescale(c, &a, Max(a.scale, b.scale)) ||
-			!gpuscan_decimal_rescale(c, &b, a.scale) ||
-			!gpuscan_decimal_unify(c, both, 2))
+			!gpuscan_decimal_rescale(c, &b, a.scale) || !gpuscan_decimal_unify(c, both, 2))
 			return false;
 		cls = a.cls;
 	}
@@ -141,8 +139,8 @@ gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison, GpuScanVa
 static bool
 comparison_operands(GpuScanCompiler *c, List *args, Oid collation, GpuScanValue *a, GpuScanValue *b)
 {
-	Oid			atype = base_type(linitial(args));
-	Oid			btype = base_type(lsecond(args));
+	Oid atype = base_type(linitial(args));
+	Oid btype = base_type(lsecond(args));
 
 	if (!gpuscan_expr_compile(c, linitial(args), a) || !gpuscan_expr_compile(c, lsecond(args), b))
 		return false;
@@ -202,12 +200,18 @@ cast(GpuScanCompiler *c, Oid from, Oid type, GpuScanValue *value)
 				apply1(c, GPUSCAN_OP_F64_TO_I64, value);
 			return widen(c, value, GPUSCAN_I64);
 		case FLOAT4OID:
-			apply1(c, value->cls == GPUSCAN_I32 ? GPUSCAN_OP_I32_TO_F32 :
-				   value->cls == GPUSCAN_I64 ? GPUSCAN_OP_I64_TO_F32 : GPUSCAN_OP_F64_TO_F32, value);
+			apply1(c,
+				   value->cls == GPUSCAN_I32   ? GPUSCAN_OP_I32_TO_F32
+				   : value->cls == GPUSCAN_I64 ? GPUSCAN_OP_I64_TO_F32
+											   : GPUSCAN_OP_F64_TO_F32,
+				   value);
 			return true;
 		case FLOAT8OID:
-			apply1(c, value->cls == GPUSCAN_I32 ? GPUSCAN_OP_I32_TO_F64 :
-				   value->cls == GPUSCAN_I64 ? GPUSCAN_OP_I64_TO_F64 : GPUSCAN_OP_F32_TO_F64, value);
+			apply1(c,
+				   value->cls == GPUSCAN_I32   ? GPUSCAN_OP_I32_TO_F64
+				   : value->cls == GPUSCAN_I64 ? GPUSCAN_OP_I64_TO_F64
+											   : GPUSCAN_OP_F32_TO_F64,
+				   value);
 			return true;
 		case NUMERICOID:
 			gpuscan_decimal_of_integer(c, value);
@@ -237,7 +241,7 @@ call(GpuScanCompiler *c, Expr *expr, Oid funcid, List *args, Oid collation, GpuS
 {
 	const GpuScanFunction *function = gpuscan_eligible_function(funcid);
 	GpuScanValue b;
-	uint16		reg;
+	uint16 reg;
 
 	if (function == NULL)
 	{
@@ -250,23 +254,23 @@ call(GpuScanCompiler *c, Expr *expr, Oid funcid, List *args, Oid collation, GpuS
 	switch (function->action)
 	{
 		case GPUSCAN_DO_OP:
-			{
-				const GpuScanOpInfo *op = &gpuscan_ops[function->op];
+		{
+			const GpuScanOpInfo *op = &gpuscan_ops[function->op];
 
-				if (!gpuscan_expr_compile(c, linitial(args), value) || !widen(c, value, op->src[0]))
+			if (!gpuscan_expr_compile(c, linitial(args), value) || !widen(c, value, op->src[0]))
+				return false;
+			reg = 0;
+			if (op->src[1] != GPUSCAN_NONE)
+			{
+				if (!gpuscan_expr_compile(c, lsecond(args), &b) || !widen(c, &b, op->src[1]))
 					return false;
-				reg = 0;
-				if (op->src[1] != GPUSCAN_NONE)
-				{
-					if (!gpuscan_expr_compile(c, lsecond(args), &b) || !widen(c, &b, op->src[1]))
-						return false;
-					reg = b.reg;
-				}
-				value->reg = emit2(c, function->op, value->reg, reg);
-				value->cls = op->dst;
-				value->null_constant = false;
-				return true;
+				reg = b.reg;
 			}
+			value->reg = emit2(c, function->op, value->reg, reg);
+			value->cls = op->dst;
+			value->null_constant = false;
+			return true;
+		}
 		case GPUSCAN_DO_COMPARE:
 			if (!comparison_operands(c, args, collation, value, &b) ||
 				!gpuscan_expr_compare(c, function->op, *value, b, &reg))
@@ -275,7 +279,7 @@ call(GpuScanCompiler *c, Expr *expr, Oid funcid, List *args, Oid collation, GpuS
 			return true;
 		case GPUSCAN_DO_CAST:
 			return gpuscan_expr_compile(c, linitial(args), value) &&
-				cast(c, base_type(linitial(args)), exprType((Node *) expr), value);
+				   cast(c, base_type(linitial(args)), exprType((Node *) expr), value);
 		case GPUSCAN_DO_NEGATE:
 		case GPUSCAN_DO_ABS:
 			if (!gpuscan_expr_compile(c, linitial(args), value))
@@ -286,13 +290,15 @@ call(GpuScanCompiler *c, Expr *expr, Oid funcid, List *args, Oid collation, GpuS
 		case GPUSCAN_DO_SUBTRACT:
 		case GPUSCAN_DO_MULTIPLY:
 			return gpuscan_expr_compile(c, linitial(args), value) &&
-				gpuscan_expr_compile(c, lsecond(args), &b) &&
-				gpuscan_decimal_arithmetic(c, function->action, *value, b, value);
+				   gpuscan_expr_compile(c, lsecond(args), &b) &&
+				   gpuscan_decimal_arithmetic(c, function->action, *value, b, value);
 		case GPUSCAN_DO_TYPMOD:
 			if (!IsA(lsecond(args), Const) || ((Const *) lsecond(args))->constisnull)
-				return gpuscan_compile_fail(c, "a type modifier that is not constant is not offloaded");
+				return gpuscan_compile_fail(
+					c, "a type modifier that is not constant is not offloaded");
 			return gpuscan_expr_compile(c, linitial(args), value) &&
-				gpuscan_decimal_typmod(c, DatumGetInt32(((Const *) lsecond(args))->constvalue), value);
+				   gpuscan_decimal_typmod(c, DatumGetInt32(((Const *) lsecond(args))->constvalue),
+										  value);
 	}
 	pg_unreachable();
 }
@@ -301,7 +307,7 @@ static bool
 column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 {
 	GpuScanDecode decode;
-	Oid			type = getBaseType(var->vartype);
+	Oid type = getBaseType(var->vartype);
 
 	if ((Index) var->varno != c->input->varno || var->varlevelsup != 0)
 		return gpuscan_compile_fail(c, "a column of another relation is not offloaded");
@@ -324,7 +330,7 @@ column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 static bool
 boolean(GpuScanCompiler *c, BoolExpr *expr, GpuScanValue *value)
 {
-	int			op = expr->boolop == AND_EXPR ? GPUSCAN_OP_AND : GPUSCAN_OP_OR;
+	int op = expr->boolop == AND_EXPR ? GPUSCAN_OP_AND : GPUSCAN_OP_OR;
 
 	if (!gpuscan_expr_compile(c, linitial(expr->args), value))
 		return false;
@@ -348,12 +354,9 @@ static bool
 boolean_test(GpuScanCompiler *c, BooleanTest *test, GpuScanValue *value)
 {
 	static const int ops[] = {
-		[IS_TRUE] = GPUSCAN_OP_IS_TRUE,
-		[IS_NOT_TRUE] = GPUSCAN_OP_IS_NOT_TRUE,
-		[IS_FALSE] = GPUSCAN_OP_IS_FALSE,
-		[IS_NOT_FALSE] = GPUSCAN_OP_IS_NOT_FALSE,
-		[IS_UNKNOWN] = GPUSCAN_OP_IS_NULL,
-		[IS_NOT_UNKNOWN] = GPUSCAN_OP_IS_NOT_NULL,
+		[IS_TRUE] = GPUSCAN_OP_IS_TRUE,	   [IS_NOT_TRUE] = GPUSCAN_OP_IS_NOT_TRUE,
+		[IS_FALSE] = GPUSCAN_OP_IS_FALSE,  [IS_NOT_FALSE] = GPUSCAN_OP_IS_NOT_FALSE,
+		[IS_UNKNOWN] = GPUSCAN_OP_IS_NULL, [IS_NOT_UNKNOWN] = GPUSCAN_OP_IS_NOT_NULL,
 	};
 
 	if (!gpuscan_expr_compile(c, test->arg, value))
@@ -369,8 +372,9 @@ null_test(GpuScanCompiler *c, NullTest *test, GpuScanValue *value)
 		return gpuscan_compile_fail(c, "a test of a row for NULL is not offloaded");
 	if (!gpuscan_expr_compile(c, test->arg, value))
 		return false;
-	set_bool(value, emit1(c, test->nulltesttype == IS_NULL ? GPUSCAN_OP_IS_NULL : GPUSCAN_OP_IS_NOT_NULL,
-						  value->reg));
+	set_bool(value,
+			 emit1(c, test->nulltesttype == IS_NULL ? GPUSCAN_OP_IS_NULL : GPUSCAN_OP_IS_NOT_NULL,
+				   value->reg));
 	return true;
 }
 
@@ -381,7 +385,8 @@ is_equality(GpuScanCompiler *c, Oid funcid, GpuScanComparison wanted)
 	const GpuScanFunction *function = gpuscan_eligible_function(funcid);
 
 	if (function == NULL || function->action != GPUSCAN_DO_COMPARE || function->op != (int) wanted)
-		return gpuscan_compile_fail(c, "function %s is not offloaded here", format_procedure(funcid));
+		return gpuscan_compile_fail(c, "function %s is not offloaded here",
+									format_procedure(funcid));
 	return true;
 }
 
@@ -389,7 +394,7 @@ static bool
 distinct(GpuScanCompiler *c, DistinctExpr *expr, GpuScanValue *value)
 {
 	GpuScanValue b;
-	uint16		differ;
+	uint16 differ;
 
 	if (!is_equality(c, expr->opfuncid, GPUSCAN_EQ) ||
 		!comparison_operands(c, expr->args, expr->inputcollid, value, &b) ||
@@ -404,7 +409,7 @@ nullif(GpuScanCompiler *c, NullIfExpr *expr, GpuScanValue *value)
 {
 	GpuScanValue a;
 	GpuScanValue b;
-	uint16		equal;
+	uint16 equal;
 
 	if (!is_equality(c, expr->opfuncid, GPUSCAN_EQ) ||
 		!comparison_operands(c, expr->args, expr->inputcollid, &a, &b) ||
@@ -420,26 +425,26 @@ static bool
 any_of_array(GpuScanCompiler *c, ScalarArrayOpExpr *expr, GpuScanValue *value)
 {
 	static const int ops[GPUSCAN_NUM_CLASSES] = {
-		[GPUSCAN_I32] = GPUSCAN_OP_ANY_EQ_I32,
-		[GPUSCAN_I64] = GPUSCAN_OP_ANY_EQ_I64,
-		[GPUSCAN_I128] = GPUSCAN_OP_ANY_EQ_I128,
-		[GPUSCAN_F64] = GPUSCAN_OP_ANY_EQ_F64,
+		[GPUSCAN_I32] = GPUSCAN_OP_ANY_EQ_I32,	 [GPUSCAN_I64] = GPUSCAN_OP_ANY_EQ_I64,
+		[GPUSCAN_I128] = GPUSCAN_OP_ANY_EQ_I128, [GPUSCAN_F64] = GPUSCAN_OP_ANY_EQ_F64,
 		[GPUSCAN_TEXT] = GPUSCAN_OP_ANY_EQ_TEXT,
 	};
-	Oid			type = base_type(linitial(expr->args));
-	Oid			element = getBaseType(get_base_element_type(exprType(lsecond(expr->args))));
+	Oid type = base_type(linitial(expr->args));
+	Oid element = getBaseType(get_base_element_type(exprType(lsecond(expr->args))));
 	GpuScanClass cls;
 	GpuScanClass element_cls;
 	GpuScanDecode decode;
 	GpuScanValue member;
-	uint16		set;
+	uint16 set;
 
 	/* = ANY and its negation <> ALL; the array's type is the scalar's or wider */
 	if (!is_equality(c, expr->opfuncid, expr->useOr ? GPUSCAN_EQ : GPUSCAN_NE) ||
 		!gpuscan_expr_compile(c, linitial(expr->args), value))
 		return false;
-	if (!gpuscan_eligible_type(element, &element_cls, &decode) || (type == DATEOID) != (element == DATEOID))
-		return gpuscan_compile_fail(c, "an array of type %s is not offloaded here", format_type_be(element));
+	if (!gpuscan_eligible_type(element, &element_cls, &decode) ||
+		(type == DATEOID) != (element == DATEOID))
+		return gpuscan_compile_fail(c, "an array of type %s is not offloaded here",
+									format_type_be(element));
 	if (value->cls == GPUSCAN_TEXT && !gpuscan_expr_deterministic(c, expr->inputcollid))
 		return false;
 	if (type == BPCHAROID)
@@ -463,7 +468,7 @@ unify(GpuScanCompiler *c, GpuScanValue *values, int n)
 	GpuScanValue **pointers;
 
 	if (!values[0].numeric)
-		return true;			/* the parser gave all of them one type */
+		return true; /* the parser gave all of them one type */
 	pointers = palloc(n * sizeof(GpuScanValue *));
 	for (int i = 0; i < n; i++)
 		pointers[i] = &values[i];
@@ -484,18 +489,18 @@ choose(GpuScanCompiler *c, uint16 condition, GpuScanValue *value, const GpuScanV
 static bool
 case_when(GpuScanCompiler *c, CaseExpr *expr, GpuScanValue *value)
 {
-	int			n = list_length(expr->args);
-	uint16	   *conditions = palloc(n * sizeof(uint16));
+	int n = list_length(expr->args);
+	uint16 *conditions = palloc(n * sizeof(uint16));
 	GpuScanValue *results = palloc((n + 1) * sizeof(GpuScanValue));
 	const GpuScanValue *outer = c->case_value;
 	GpuScanValue tested;
-	bool		ok = true;
+	bool ok = true;
 
 	if (expr->arg != NULL && !gpuscan_expr_compile(c, expr->arg, &tested))
 		return false;
 	for (int i = 0; i < n && ok; i++)
 	{
-		CaseWhen   *when = list_nth(expr->args, i);
+		CaseWhen *when = list_nth(expr->args, i);
 		GpuScanValue condition;
 
 		if (expr->arg != NULL)
@@ -529,7 +534,7 @@ case_when(GpuScanCompiler *c, CaseExpr *expr, GpuScanValue *value)
 static bool
 coalesce(GpuScanCompiler *c, CoalesceExpr *expr, GpuScanValue *value)
 {
-	int			n = list_length(expr->args);
+	int n = list_length(expr->args);
 	GpuScanValue *args = palloc(n * sizeof(GpuScanValue));
 
 	for (int i = 0; i < n; i++)
@@ -544,9 +549,9 @@ coalesce(GpuScanCompiler *c, CoalesceExpr *expr, GpuScanValue *value)
 	for (int i = n - 2; i >= 0; i--)
 	{
 		if (value->numeric && value->dscale != GPUSCAN_NO_REGISTER)
-			value->dscale = emit3(c, GPUSCAN_OP_SELECT_I32,
-								  emit1(c, GPUSCAN_OP_IS_NOT_NULL, args[i].reg),
-								  args[i].dscale, value->dscale);
+			value->dscale =
+				emit3(c, GPUSCAN_OP_SELECT_I32, emit1(c, GPUSCAN_OP_IS_NOT_NULL, args[i].reg),
+					  args[i].dscale, value->dscale);
 		value->reg = emit2(c, GPUSCAN_OP_COALESCE_BOOL + value->cls, args[i].reg, value->reg);
 		value->constant = false;
 		value->null_constant = value->null_constant && args[i].null_constant;
@@ -557,16 +562,17 @@ coalesce(GpuScanCompiler *c, CoalesceExpr *expr, GpuScanValue *value)
 static bool
 least_greatest(GpuScanCompiler *c, MinMaxExpr *expr, GpuScanValue *value)
 {
-	int			n = list_length(expr->args);
+	int n = list_length(expr->args);
 	GpuScanValue *args = palloc(n * sizeof(GpuScanValue));
-	bool		least = expr->op == IS_LEAST;
+	bool least = expr->op == IS_LEAST;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (!gpuscan_expr_compile(c, list_nth(expr->args, i), &args[i]))
 			return false;
 		if (args[i].cls == GPUSCAN_TEXT || args[i].cls == GPUSCAN_BOOL)
-			return gpuscan_compile_fail(c, "%s of type %s is not offloaded", least ? "LEAST" : "GREATEST",
+			return gpuscan_compile_fail(c, "%s of type %s is not offloaded",
+										least ? "LEAST" : "GREATEST",
 										format_type_be(expr->minmaxtype));
 	}
 	if (!unify(c, args, n))
@@ -577,7 +583,7 @@ least_greatest(GpuScanCompiler *c, MinMaxExpr *expr, GpuScanValue *value)
 									least ? "LEAST" : "GREATEST");
 	for (int i = 1; i < n; i++)
 	{
-		int			first = least ? GPUSCAN_OP_LEAST_I32 : GPUSCAN_OP_GREATEST_I32;
+		int first = least ? GPUSCAN_OP_LEAST_I32 : GPUSCAN_OP_GREATEST_I32;
 
 		value->reg = emit2(c, first + value->cls - GPUSCAN_I32, value->reg, args[i].reg);
 		value->constant = false;
@@ -594,18 +600,18 @@ compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 		case T_Var:
 			return column(c, (Var *) expr, value);
 		case T_RelabelType:
-			{
-				Expr	   *arg = ((RelabelType *) expr)->arg;
-				GpuScanClass cls;
-				GpuScanDecode decode;
-				bool		text_like = gpuscan_eligible_type(base_type(arg), &cls, &decode) &&
-				cls == GPUSCAN_TEXT && base_type(arg) != BPCHAROID;
+		{
+			Expr *arg = ((RelabelType *) expr)->arg;
+			GpuScanClass cls;
+			GpuScanDecode decode;
+			bool text_like = gpuscan_eligible_type(base_type(arg), &cls, &decode) &&
+							 cls == GPUSCAN_TEXT && base_type(arg) != BPCHAROID;
 
-				/* same bytes; but from or to bpchar what is equal would change */
-				if (base_type(expr) != base_type(arg) && !(text_like && base_type(expr) != BPCHAROID))
-					return gpuscan_value_of_parameter(c, expr, value);
-				return gpuscan_expr_compile(c, arg, value);
-			}
+			/* same bytes; but from or to bpchar what is equal would change */
+			if (base_type(expr) != base_type(arg) && !(text_like && base_type(expr) != BPCHAROID))
+				return gpuscan_value_of_parameter(c, expr, value);
+			return gpuscan_expr_compile(c, arg, value);
+		}
 		case T_FuncExpr:
 			return call(c, expr, ((FuncExpr *) expr)->funcid, ((FuncExpr *) expr)->args,
 						((FuncExpr *) expr)->inputcollid, value);
@@ -652,9 +658,9 @@ bool
 gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 {
 	/* inside a CASE with an argument, equal expressions can differ in it */
-	bool		reuse = c->case_value == NULL;
-	ListCell   *lc;
-	ListCell   *lv;
+	bool reuse = c->case_value == NULL;
+	ListCell *lc;
+	ListCell *lv;
 
 	check_stack_depth();
 	if (reuse)

@@ -106,7 +106,8 @@ GPUSCAN_BINARY(DEC64_ROUND, I64, I64, I64, gs_dec64_round) /* a / b, half away f
 GPUSCAN_UNARY(DEC64_NEG, I64, I64, gs_dec64_neg)
 GPUSCAN_UNARY(DEC64_ABS, I64, I64, gs_dec64_abs)
 GPUSCAN_BINARY_E(DEC64_CHECK, I64, I64, I64, gs_dec64_check) /* a, an error unless |a| < b */
-GPUSCAN_BINARY_E(DEC64_TO_F64, F64, I64, I32, gs_dec64_to_f64) /* a / 10^b, correctly rounded or an error */
+GPUSCAN_BINARY_E(DEC64_TO_F64, F64, I64, I32,
+				 gs_dec64_to_f64) /* a / 10^b, correctly rounded or an error */
 GPUSCAN_BINARY_E(DEC128_ADD, I128, I128, I128, gs_dec128_add)
 GPUSCAN_BINARY_E(DEC128_SUB, I128, I128, I128, gs_dec128_sub)
 GPUSCAN_BINARY_E(DEC128_MUL, I128, I128, I128, gs_dec128_mul)

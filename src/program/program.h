@@ -128,19 +128,19 @@ typedef struct GpuScanInstr
 
 typedef enum GpuScanAggKind
 {
-	GPUSCAN_AGG_COUNT,			/* of tuples, or of not-NULL arguments */
-	GPUSCAN_AGG_SUM_I64,		/* I32: cannot overflow in 2^32 tuples */
-	GPUSCAN_AGG_SUM_I128,		/* I64, I128: overflow of 128 bits is an error */
-	GPUSCAN_AGG_SQUARES_I128,	/* I32, I64, I128: sum and sum of squares */
-	GPUSCAN_AGG_SUM_F64,		/* F32, F64: reproducible sum, fsum.h */
-	GPUSCAN_AGG_SQUARES_F64,	/* F32, F64: the same with squares */
-	GPUSCAN_AGG_MIN,			/* I32, I64, I128, F32, F64 */
+	GPUSCAN_AGG_COUNT,		  /* of tuples, or of not-NULL arguments */
+	GPUSCAN_AGG_SUM_I64,	  /* I32: cannot overflow in 2^32 tuples */
+	GPUSCAN_AGG_SUM_I128,	  /* I64, I128: overflow of 128 bits is an error */
+	GPUSCAN_AGG_SQUARES_I128, /* I32, I64, I128: sum and sum of squares */
+	GPUSCAN_AGG_SUM_F64,	  /* F32, F64: reproducible sum, fsum.h */
+	GPUSCAN_AGG_SQUARES_F64,  /* F32, F64: the same with squares */
+	GPUSCAN_AGG_MIN,		  /* I32, I64, I128, F32, F64 */
 	GPUSCAN_AGG_MAX,
-	GPUSCAN_AGG_BOOL_AND,		/* BOOL */
+	GPUSCAN_AGG_BOOL_AND, /* BOOL */
 	GPUSCAN_AGG_BOOL_OR,
-	GPUSCAN_AGG_BIT_AND,		/* I32, I64 */
+	GPUSCAN_AGG_BIT_AND, /* I32, I64 */
 	GPUSCAN_AGG_BIT_OR,
-	GPUSCAN_AGG_COUNT_DISTINCT	/* any class */
+	GPUSCAN_AGG_COUNT_DISTINCT /* any class */
 } GpuScanAggKind;
 
 /*
@@ -185,8 +185,8 @@ typedef struct GpuScanKey
  */
 typedef struct GpuScanProgram
 {
-	uint32_t version; /* GPUSCAN_PROGRAM_VERSION */
-	uint32_t size;	  /* of the whole, in bytes */
+	uint32_t version;	/* GPUSCAN_PROGRAM_VERSION */
+	uint32_t size;		/* of the whole, in bytes */
 	uint16_t aggregate; /* 0: a scan, 1: an aggregation */
 	uint16_t nregs;
 	uint16_t ncolumns;
@@ -208,7 +208,7 @@ typedef struct GpuScanProgram
 	uint32_t blob; /* texts and set members */
 } GpuScanProgram;
 
-#define GPUSCAN_ARRAY(p, type, off) ((const type *)((const char *)(p) + (off)))
+#define GPUSCAN_ARRAY(p, type, off) ((const type *) ((const char *) (p) + (off)))
 #define GPUSCAN_REG_CLASSES(p) GPUSCAN_ARRAY(p, uint8_t, (p)->reg_classes)
 #define GPUSCAN_INPUTS(p) GPUSCAN_ARRAY(p, GpuScanInput, (p)->inputs)
 #define GPUSCAN_PARAMS(p) GPUSCAN_ARRAY(p, GpuScanParam, (p)->params)
@@ -224,8 +224,8 @@ typedef struct GpuScanProgram
  */
 typedef struct GpuScanAttr
 {
-	int16_t len;	/* attlen: > 0 fixed, -1 varlena, -2 cstring */
-	uint8_t align;	/* 1, 2, 4 or 8 bytes */
+	int16_t len;   /* attlen: > 0 fixed, -1 varlena, -2 cstring */
+	uint8_t align; /* 1, 2, 4 or 8 bytes */
 	uint8_t pad;
 	int32_t column; /* index of the Program's column read here, or -1 */
 } GpuScanAttr;

@@ -38,21 +38,21 @@ datum_bits(Oid type, Datum datum)
 		case DATEOID:
 			return DatumGetInt32(datum);
 		case FLOAT4OID:
-			{
-				float4		f = DatumGetFloat4(datum);
-				uint32		bits;
+		{
+			float4 f = DatumGetFloat4(datum);
+			uint32 bits;
 
-				memcpy(&bits, &f, sizeof(bits));
-				return bits;
-			}
+			memcpy(&bits, &f, sizeof(bits));
+			return bits;
+		}
 		case FLOAT8OID:
-			{
-				float8		f = DatumGetFloat8(datum);
-				uint64		bits;
+		{
+			float8 f = DatumGetFloat8(datum);
+			uint64 bits;
 
-				memcpy(&bits, &f, sizeof(bits));
-				return bits;
-			}
+			memcpy(&bits, &f, sizeof(bits));
+			return bits;
+		}
 		default:
 			return DatumGetInt64(datum);
 	}
@@ -63,8 +63,8 @@ bool
 gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, GpuScanValue *value)
 {
 	GpuScanDecode decode;
-	int128	decimal;
-	int			scale;
+	int128 decimal;
+	int scale;
 
 	memset(value, 0, sizeof(*value));
 	value->dscale = GPUSCAN_NO_REGISTER;
@@ -82,7 +82,8 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 			return true;
 		}
 		if (!gpuscan_decimal_parse(datum, &decimal, &scale))
-			return gpuscan_compile_fail(c, "a numeric constant has more than 38 digits, or is NaN or infinite");
+			return gpuscan_compile_fail(
+				c, "a numeric constant has more than 38 digits, or is NaN or infinite");
 		gpuscan_decimal_constant(c, decimal, scale, value);
 		return true;
 	}
@@ -90,12 +91,13 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 	value->null_constant = isnull;
 	if (value->cls == GPUSCAN_TEXT)
 	{
-		text	   *t = isnull ? NULL : DatumGetTextPP(datum);
+		text *t = isnull ? NULL : DatumGetTextPP(datum);
 
 		value->reg = gpuscan_build_text(c, t ? VARDATA_ANY(t) : NULL, t ? VARSIZE_ANY_EXHDR(t) : 0);
 	}
 	else
-		value->reg = gpuscan_build_param(c, value->cls, isnull, isnull ? 0 : datum_bits(type, datum));
+		value->reg =
+			gpuscan_build_param(c, value->cls, isnull, isnull ? 0 : datum_bits(type, datum));
 	return true;
 }
 
@@ -128,7 +130,8 @@ varies_walker(Node *node, void *context)
 		case T_CurrentOfExpr:
 			return true;
 		case T_Param:
-			return ((Param *) node)->paramkind != PARAM_EXTERN && ((Param *) node)->paramkind != PARAM_EXEC;
+			return ((Param *) node)->paramkind != PARAM_EXTERN &&
+				   ((Param *) node)->paramkind != PARAM_EXEC;
 		default:
 			break;
 	}
@@ -167,10 +170,10 @@ gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, 
 bool
 gpuscan_value_of_parameter(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 {
-	Oid			type = getBaseType(exprType((Node *) expr));
-	Datum		datum;
-	bool		isnull;
-	bool		known;
+	Oid type = getBaseType(exprType((Node *) expr));
+	Datum datum;
+	bool isnull;
+	bool known;
 
 	if (!gpuscan_value_datum(c, expr, &datum, &isnull, &known))
 		return false;
@@ -189,8 +192,8 @@ gpuscan_value_of_parameter(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 static int
 compare_i32(const void *a, const void *b)
 {
-	int32		x = *(const int32 *) a;
-	int32		y = *(const int32 *) b;
+	int32 x = *(const int32 *) a;
+	int32 y = *(const int32 *) b;
 
 	return (x > y) - (x < y);
 }
@@ -198,8 +201,8 @@ compare_i32(const void *a, const void *b)
 static int
 compare_i64(const void *a, const void *b)
 {
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
+	int64 x = *(const int64 *) a;
+	int64 y = *(const int64 *) b;
 
 	return (x > y) - (x < y);
 }
@@ -207,8 +210,8 @@ compare_i64(const void *a, const void *b)
 static int
 compare_i128(const void *a, const void *b)
 {
-	int128	x;
-	int128	y;
+	int128 x;
+	int128 y;
 
 	memcpy(&x, a, sizeof(x));
 	memcpy(&y, b, sizeof(y));
@@ -225,20 +228,20 @@ compare_f64(const void *a, const void *b)
 static uint32
 sort_members(GpuScanCompiler *c, GpuScanClass cls, uint32 offset, uint32 n)
 {
-	static int	(*const compare[GPUSCAN_NUM_CLASSES]) (const void *, const void *) = {
+	static int (*const compare[GPUSCAN_NUM_CLASSES])(const void *, const void *) = {
 		[GPUSCAN_I32] = compare_i32,
 		[GPUSCAN_I64] = compare_i64,
 		[GPUSCAN_I128] = compare_i128,
 		[GPUSCAN_F64] = compare_f64,
 	};
-	size_t		size = gpuscan_set_member_size(cls);
-	char	   *base = c->blob.data + offset;
-	uint32		kept = 0;
+	size_t size = gpuscan_set_member_size(cls);
+	char *base = c->blob.data + offset;
+	uint32 kept = 0;
 
 	qsort(base, n, size, compare[cls]);
 	for (uint32 i = 0; i < n; i++)
 	{
-		if (kept > 0 && compare[cls] (base + (kept - 1) * size, base + i * size) == 0)
+		if (kept > 0 && compare[cls](base + (kept - 1) * size, base + i * size) == 0)
 			continue;
 		memmove(base + kept * size, base + i * size, size);
 		kept++;
@@ -251,13 +254,13 @@ sort_members(GpuScanCompiler *c, GpuScanClass cls, uint32 offset, uint32 n)
 static uint32
 append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
 {
-	uint32	   *members = palloc(n * 2 * sizeof(uint32));
-	uint32		offset;
+	uint32 *members = palloc(n * 2 * sizeof(uint32));
+	uint32 offset;
 
 	for (uint32 i = 0; i < n; i++)
 	{
-		text	   *t = DatumGetTextPP(datums[i]);
-		uint32		len = VARSIZE_ANY_EXHDR(t);
+		text *t = DatumGetTextPP(datums[i]);
+		uint32 len = VARSIZE_ANY_EXHDR(t);
 
 		if (type == BPCHAROID)
 			len = bpchartruelen(VARDATA_ANY(t), len);
@@ -277,8 +280,8 @@ append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
 static bool
 decimal_member(Datum datum, const GpuScanValue *scalar, GpuScanClass cls, int128 *decimal)
 {
-	int			scale;
-	int128	power;
+	int scale;
+	int128 power;
 
 	if (!gpuscan_decimal_parse(datum, decimal, &scale))
 		return false;
@@ -302,20 +305,20 @@ bool
 gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValue *scalar,
 				  GpuScanClass cls, uint16 *set)
 {
-	Expr	   *array = (Expr *) lsecond(expr->args);
-	Oid			type = getBaseType(get_base_element_type(exprType((Node *) array)));
-	Datum		datum;
-	Datum	   *members;
-	bool	   *nulls;
-	int			nmembers = 0;
-	uint32		n = 0;
-	bool		isnull;
-	bool		known;
-	bool		has_null = false;
-	uint32		offset;
-	int16		typlen;
-	bool		typbyval;
-	char		typalign;
+	Expr *array = (Expr *) lsecond(expr->args);
+	Oid type = getBaseType(get_base_element_type(exprType((Node *) array)));
+	Datum datum;
+	Datum *members;
+	bool *nulls;
+	int nmembers = 0;
+	uint32 n = 0;
+	bool isnull;
+	bool known;
+	bool has_null = false;
+	uint32 offset;
+	int16 typlen;
+	bool typbyval;
+	char typalign;
 
 	if (!gpuscan_value_datum(c, array, &datum, &isnull, &known))
 		return false;
@@ -324,8 +327,8 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 	if (known)
 	{
 		get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
-		deconstruct_array(DatumGetArrayTypeP(datum), type, typlen, typbyval, typalign,
-						  &members, &nulls, &nmembers);
+		deconstruct_array(DatumGetArrayTypeP(datum), type, typlen, typbyval, typalign, &members,
+						  &nulls, &nmembers);
 	}
 	for (int i = 0; i < nmembers; i++)
 	{
@@ -347,8 +350,8 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 	n = 0;
 	for (int i = 0; i < nmembers; i++)
 	{
-		int128	bits;
-		float8		f;
+		int128 bits;
+		float8 f;
 
 		if (scalar->numeric)
 		{
@@ -357,7 +360,8 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 		}
 		else if (cls == GPUSCAN_F64)
 		{
-			f = type == FLOAT4OID ? (float8) DatumGetFloat4(members[i]) : DatumGetFloat8(members[i]);
+			f = type == FLOAT4OID ? (float8) DatumGetFloat4(members[i])
+								  : DatumGetFloat8(members[i]);
 			bits = 0;
 			memcpy(&bits, &f, sizeof(f));
 		}
@@ -371,7 +375,7 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 	if (n == 0 && nmembers > 0)
 	{
 		/* an empty set would be false for NULL: put in what no numeric reaches */
-		int128		unreached = cls == GPUSCAN_I64 ? PG_INT64_MAX : gpuscan_power_of_ten(38);
+		int128 unreached = cls == GPUSCAN_I64 ? PG_INT64_MAX : gpuscan_power_of_ten(38);
 
 		appendBinaryStringInfo(&c->blob, (char *) &unreached, gpuscan_set_member_size(cls));
 		n = 1;

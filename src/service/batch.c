@@ -23,21 +23,20 @@ gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 						const OffsetNumber *offsets, int ntuples)
 {
 	GpuScanChannelBatch *shared = batch->shared;
-	bool		copied = BufferIsLocal(buffer) || batch->client->pins >= batch->client->max_pins;
-	Size		items_size = MAXALIGN(ntuples * sizeof(OffsetNumber));
+	bool copied = BufferIsLocal(buffer) || batch->client->pins >= batch->client->max_pins;
+	Size items_size = MAXALIGN(ntuples * sizeof(OffsetNumber));
 	GpuScanChannelBlock *block;
 
 	Assert(batch->state == GPUSCAN_BATCH_FILLING);
 	Assert(ntuples > 0 && ntuples <= GPUSCAN_BLOCK_TUPLES);
 
-	if (batch->nblocks == GPUSCAN_BATCH_BLOCKS ||
-		batch->ntuples + ntuples > GPUSCAN_BATCH_TUPLES ||
+	if (batch->nblocks == GPUSCAN_BATCH_BLOCKS || batch->ntuples + ntuples > GPUSCAN_BATCH_TUPLES ||
 		batch->items + items_size > GPUSCAN_BATCH_ITEMS ||
 		(copied && batch->staging + BLCKSZ > GPUSCAN_BATCH_STAGING))
 		return false;
 
 	block = &shared->blocks[batch->nblocks];
-	*block = (GpuScanChannelBlock) {
+	*block = (GpuScanChannelBlock){
 		.layout = layout,
 		.ntuples = ntuples,
 		.buffer = copied ? InvalidBuffer : buffer,
@@ -84,7 +83,7 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 	batch->buffers[batch->nblocks] = InvalidBuffer;
 	batch->blknos[batch->nblocks] = InvalidBlockNumber;
 	block = &batch->shared->blocks[batch->nblocks++];
-	*block = (GpuScanChannelBlock) {
+	*block = (GpuScanChannelBlock){
 		.layout = layout,
 		.buffer = InvalidBuffer,
 		.staged = true,
@@ -97,7 +96,7 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 bool
 gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple)
 {
-	Size		size = MAXALIGN(tuple->t_len);
+	Size size = MAXALIGN(tuple->t_len);
 	GpuScanChannelBlock *block;
 	GpuScanStagedTuple *staged;
 
@@ -150,8 +149,8 @@ gpuscan_client_block(const GpuScanClientBatch *batch, int i)
 	if (!block->staged)
 	{
 		result.offsets = (const OffsetNumber *) (shared->items + block->items);
-		result.page = BufferIsValid(result.buffer) ? BufferGetPage(result.buffer) :
-			(Page) (shared->staging + block->page);
+		result.page = BufferIsValid(result.buffer) ? BufferGetPage(result.buffer)
+												   : (Page) (shared->staging + block->page);
 	}
 	return result;
 }

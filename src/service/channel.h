@@ -43,7 +43,7 @@
 #define GPUSCAN_BATCH_TUPLES (GPUSCAN_BATCH_BLOCKS * GPUSCAN_BLOCK_TUPLES)
 
 /* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks */
-#define GPUSCAN_BATCH_ITEMS \
+#define GPUSCAN_BATCH_ITEMS                                                                        \
 	(GPUSCAN_BATCH_BLOCKS * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
 
 /* Copied pages and tuples of a batch */
@@ -63,30 +63,30 @@
 
 typedef struct GpuScanChannelBlock
 {
-	uint32		layout;
-	uint32		ntuples;
-	Buffer		buffer;			/* a page in a shared buffer, or InvalidBuffer */
-	bool		staged;			/* tuples in staging memory; else line pointers of a page */
-	uint32		page;			/* where a copied page lies in staging memory */
-	uint32		items;			/* where its line pointers or staged tuples lie in items */
-	uint32		outcome;		/* where its outcomes lie in outcome */
+	uint32 layout;
+	uint32 ntuples;
+	Buffer buffer;	/* a page in a shared buffer, or InvalidBuffer */
+	bool staged;	/* tuples in staging memory; else line pointers of a page */
+	uint32 page;	/* where a copied page lies in staging memory */
+	uint32 items;	/* where its line pointers or staged tuples lie in items */
+	uint32 outcome; /* where its outcomes lie in outcome */
 } GpuScanChannelBlock;
 
 typedef struct GpuScanChannelBatch
 {
 	pg_atomic_uint32 done;
-	uint32		nblocks;
+	uint32 nblocks;
 	GpuScanChannelBlock blocks[GPUSCAN_BATCH_BLOCKS];
-	uint8		outcome[GPUSCAN_BATCH_TUPLES];
-	char		items[GPUSCAN_BATCH_ITEMS] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
-	char		staging[GPUSCAN_BATCH_STAGING] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+	uint8 outcome[GPUSCAN_BATCH_TUPLES];
+	char items[GPUSCAN_BATCH_ITEMS] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+	char staging[GPUSCAN_BATCH_STAGING] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 } GpuScanChannelBatch;
 
 typedef struct GpuScanChannelResult
 {
 	pg_atomic_uint32 full;
-	uint32		nrows;			/* 0: there are no more */
-	char		rows[GPUSCAN_RESULT_SIZE] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+	uint32 nrows; /* 0: there are no more */
+	char rows[GPUSCAN_RESULT_SIZE] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 } GpuScanChannelResult;
 
 typedef struct GpuScanChannel
@@ -99,16 +99,16 @@ typedef struct GpuScanChannel
 	pg_atomic_uint32 discarded; /* the backend has detached; the service may */
 
 	/* The service tells the backend */
-	pg_atomic_uint32 failure;	/* GpuScanCode */
-	pg_atomic_uint32 idle;		/* nobody in the service touches the channel or a page */
-	GpuScanRequestStats stats;	/* set before `idle` */
+	pg_atomic_uint32 failure;  /* GpuScanCode */
+	pg_atomic_uint32 idle;	   /* nobody in the service touches the channel or a page */
+	GpuScanRequestStats stats; /* set before `idle` */
 
-	uint32		queue[GPUSCAN_RING_BATCHES];	/* indexes of pushed batches */
-	uint32		threads;		/* of the device; 0: all */
-	uint32		nlayouts;
-	uint32		request_size;
+	uint32 queue[GPUSCAN_RING_BATCHES]; /* indexes of pushed batches */
+	uint32 threads;						/* of the device; 0: all */
+	uint32 nlayouts;
+	uint32 request_size;
 	GpuScanFault fault;
-	char		request[GPUSCAN_REQUEST_SIZE] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
+	char request[GPUSCAN_REQUEST_SIZE] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 	GpuScanChannelBatch batches[GPUSCAN_RING_BATCHES];
 	GpuScanChannelResult results[GPUSCAN_RESULTS];
 } GpuScanChannel;
@@ -126,4 +126,4 @@ gpuscan_channel_answered(GpuScanChannel *chan, uint32 waiting)
 	return pg_atomic_read_u32(&chan->batches[waiting - GPUSCAN_WAIT_BATCH].done) != 0;
 }
 
-#endif							/* GPUSCAN_CHANNEL_H */
+#endif /* GPUSCAN_CHANNEL_H */

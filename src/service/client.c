@@ -43,7 +43,8 @@ failure_text(GpuScanCode code)
 		case GPUSCAN_LEFT_TO_POSTGRES:
 			return "a value is outside what the device computes exactly";
 		case GPUSCAN_OUT_OF_MEMORY:
-			return "the request needs more memory than gpuscan.query_memory_limit and gpuscan.cpu_memory_limit allow";
+			return "the request needs more memory than gpuscan.query_memory_limit and "
+				   "gpuscan.cpu_memory_limit allow";
 		case GPUSCAN_CANCELLED:
 			return "the request was cancelled";
 		case GPUSCAN_INVALID:
@@ -79,8 +80,8 @@ wait_for(GpuScanClient *client, uint32 what)
 	while (!gpuscan_channel_answered(client->chan, what) &&
 		   gpuscan_session_service_lives(client->generation))
 	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 WAIT_TIMEOUT_MS, PG_WAIT_EXTENSION);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, WAIT_TIMEOUT_MS,
+						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -108,7 +109,7 @@ abandon(void *arg)
 {
 	GpuScanClient *client = arg;
 	GpuScanSlot *slot = client->slot;
-	uint32		expected = GPUSCAN_SLOT_OPEN;
+	uint32 expected = GPUSCAN_SLOT_OPEN;
 
 	if (slot == NULL)
 		return;
@@ -131,7 +132,7 @@ abandon(void *arg)
 static int
 pin_limit(void)
 {
-	int			share = Min(GPUSCAN_RING_BATCHES * GPUSCAN_BATCH_BLOCKS, NBuffers / MaxBackends);
+	int share = Min(GPUSCAN_RING_BATCHES * GPUSCAN_BATCH_BLOCKS, NBuffers / MaxBackends);
 
 	return Min(Max(GPUSCAN_BATCH_BLOCKS, share), NBuffers / 4);
 }
@@ -141,7 +142,7 @@ static void
 prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
 				const GpuScanLayout *const *layouts, int nlayouts)
 {
-	uint32		size = MAXALIGN(program->size);
+	uint32 size = MAXALIGN(program->size);
 
 	memcpy(chan->request, program, program->size);
 	for (int i = 0; i < nlayouts; i++)
@@ -170,8 +171,8 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 {
 	GpuScanClient *client;
 	GpuScanSessionChannel *channel;
-	uint32		generation;
-	Size		size = MAXALIGN(program->size);
+	uint32 generation;
+	Size size = MAXALIGN(program->size);
 
 	if (gpuscan_shared == NULL)
 	{
@@ -264,8 +265,7 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	batch->state = GPUSCAN_BATCH_PUSHED;
 	batch->shared->nblocks = batch->nblocks;
 	pg_atomic_write_u32(&batch->shared->done, 0);
-	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] =
-		batch - client->channel->batches;
+	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
 	client->npushed++;
 	pg_write_barrier();
 	pg_atomic_write_u32(&client->chan->npushed, client->npushed);
@@ -283,8 +283,8 @@ oldest_pushed(const GpuScanClient *client)
 GpuScanClientBatch *
 gpuscan_client_completed(GpuScanClient *client, bool wait)
 {
-	uint32		index;
-	bool		done;
+	uint32 index;
+	bool done;
 
 	if (has_failed(client) || client->nreleased == client->npushed)
 		return NULL;
@@ -341,7 +341,7 @@ bool
 gpuscan_client_fetch(GpuScanClient *client, const char **rows, uint32 *nrows)
 {
 	GpuScanChannelResult *results = client->chan->results;
-	uint32		area = client->nfetched % GPUSCAN_RESULTS;
+	uint32 area = client->nfetched % GPUSCAN_RESULTS;
 
 	*nrows = 0;
 	if (has_failed(client))

@@ -34,13 +34,13 @@ typedef struct GpuScanClientBatch GpuScanClientBatch;
 /* A block of a completed batch.  For a page, tuple i is line pointer offsets[i]. */
 typedef struct GpuScanClientBlock
 {
-	uint32		layout;
-	Buffer		buffer;			/* pinned; InvalidBuffer for a copied page and staged tuples */
-	BlockNumber blkno;			/* of the page; InvalidBlockNumber for staged tuples */
-	Page		page;			/* in the buffer, or its copy; NULL for staged tuples */
-	uint32		ntuples;
-	const OffsetNumber *offsets;	/* NULL for staged tuples */
-	const uint8 *outcome;		/* GpuScanOutcome of each tuple */
+	uint32 layout;
+	Buffer buffer;	   /* pinned; InvalidBuffer for a copied page and staged tuples */
+	BlockNumber blkno; /* of the page; InvalidBlockNumber for staged tuples */
+	Page page;		   /* in the buffer, or its copy; NULL for staged tuples */
+	uint32 ntuples;
+	const OffsetNumber *offsets; /* NULL for staged tuples */
+	const uint8 *outcome;		 /* GpuScanOutcome of each tuple */
 } GpuScanClientBlock;
 
 /*
@@ -48,9 +48,9 @@ typedef struct GpuScanClientBlock
  * no service, no free request slot, or no memory: *reason, a static or
  * palloc'd string, says which.
  */
-extern GpuScanClient *gpuscan_client_open(const GpuScanProgram *program,
-										  const GpuScanLayout *const *layouts, int nlayouts,
-										  const char **reason);
+extern GpuScanClient *
+gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+					int nlayouts, const char **reason);
 
 /* An empty batch to fill, or NULL while all are pushed and not yet released. */
 extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
@@ -80,7 +80,7 @@ extern void gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch
  * client has failed.
  */
 extern GpuScanClientBatch *gpuscan_client_completed(GpuScanClient *client, bool wait);
-extern int	gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
+extern int gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
 extern GpuScanClientBlock gpuscan_client_block(const GpuScanClientBatch *batch, int i);
 
 /*

@@ -29,38 +29,38 @@ struct GpuScanClientBatch
 	GpuScanBatchState state;
 
 	/* Used so far of what the shared side has */
-	uint32		nblocks;
-	uint32		ntuples;
-	uint32		items;
-	uint32		staging;
+	uint32 nblocks;
+	uint32 ntuples;
+	uint32 items;
+	uint32 staging;
 
-	Buffer		buffers[GPUSCAN_BATCH_BLOCKS];	/* pinned, or InvalidBuffer */
+	Buffer buffers[GPUSCAN_BATCH_BLOCKS]; /* pinned, or InvalidBuffer */
 	BlockNumber blknos[GPUSCAN_BATCH_BLOCKS];
 };
 
 /* A channel of this session, in TopMemoryContext; session.c keeps the list. */
 typedef struct GpuScanSessionChannel
 {
-	dlist_node	node;
+	dlist_node node;
 	dsm_segment *seg;
 	GpuScanChannel *chan;
-	uint32		generation;		/* of the service that last got it */
-	bool		used;			/* by a client */
+	uint32 generation; /* of the service that last got it */
+	bool used;		   /* by a client */
 	GpuScanClientBatch batches[GPUSCAN_RING_BATCHES];
 } GpuScanSessionChannel;
 
 struct GpuScanClient
 {
-	GpuScanSlot *slot;			/* NULL once closed */
+	GpuScanSlot *slot; /* NULL once closed */
 	GpuScanSessionChannel *channel;
-	GpuScanChannel *chan;		/* channel->chan */
-	uint32		generation;		/* of the service that serves it */
+	GpuScanChannel *chan; /* channel->chan */
+	uint32 generation;	  /* of the service that serves it */
 	const char *failure;
-	int			pins;			/* held through pages in batches */
-	int			max_pins;
-	uint32		npushed;
-	uint32		nreleased;		/* of the pushed batches */
-	uint32		nfetched;		/* results */
+	int pins; /* held through pages in batches */
+	int max_pins;
+	uint32 npushed;
+	uint32 nreleased; /* of the pushed batches */
+	uint32 nfetched;  /* results */
 	MemoryContextCallback reset;
 };
 
@@ -80,4 +80,4 @@ extern void gpuscan_session_give_channel(GpuScanSessionChannel *channel);
 /* Unpins every page of the batch. */
 extern void gpuscan_batch_unpin(GpuScanClientBatch *batch);
 
-#endif							/* GPUSCAN_CLIENT_IMPL_H */
+#endif /* GPUSCAN_CLIENT_IMPL_H */

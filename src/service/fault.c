@@ -21,19 +21,16 @@
 #include "service/fault.h"
 
 static const char *const point_names[] = {
-	[GPUSCAN_AT_BEGIN] = "begin",
-	[GPUSCAN_AT_PUSH] = "push",
-	[GPUSCAN_AT_BATCH_DONE] = "batch-done",
-	[GPUSCAN_AT_FINISH] = "finish",
-	[GPUSCAN_AT_FETCH] = "fetch",
-	[GPUSCAN_AT_CLOSE] = "close",
+	[GPUSCAN_AT_BEGIN] = "begin",			[GPUSCAN_AT_PUSH] = "push",
+	[GPUSCAN_AT_BATCH_DONE] = "batch-done", [GPUSCAN_AT_FINISH] = "finish",
+	[GPUSCAN_AT_FETCH] = "fetch",			[GPUSCAN_AT_CLOSE] = "close",
 };
 
 /* If *rest starts with `word`, steps over it. */
 static bool
 skip_word(const char **rest, const char *word)
 {
-	size_t		len = strlen(word);
+	size_t len = strlen(word);
 
 	if (strncmp(*rest, word, len) != 0)
 		return false;
@@ -46,10 +43,10 @@ static bool
 parse(const char *name, GpuScanFault *fault)
 {
 	const char *rest = name;
-	char	   *end;
-	long		n;
+	char *end;
+	long n;
 
-	*fault = (GpuScanFault) {.kind = GPUSCAN_FAULT_NONE, .remaining = 1};
+	*fault = (GpuScanFault){.kind = GPUSCAN_FAULT_NONE, .remaining = 1};
 	if (*rest == '\0')
 		return true;
 

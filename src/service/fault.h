@@ -31,7 +31,7 @@ typedef struct GpuScanFault
 {
 	GpuScanFaultKind kind;
 	GpuScanFaultPoint point;
-	int			remaining;		/* times that the point is yet to be passed */
+	int remaining; /* times that the point is yet to be passed */
 } GpuScanFault;
 
 /* True if `name` is a value for gpuscan.inject_fault.  For its check hook. */
@@ -46,4 +46,4 @@ extern GpuScanFaultKind gpuscan_fault_at(GpuScanFault *fault, GpuScanFaultPoint 
 /* The point's name, as in the setting. */
 extern const char *gpuscan_fault_point_name(GpuScanFaultPoint point);
 
-#endif							/* GPUSCAN_FAULT_H */
+#endif /* GPUSCAN_FAULT_H */

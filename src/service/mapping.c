@@ -22,7 +22,7 @@ static uint32 swept_discards = 0;
 void
 gpuscan_mapping_setup(void)
 {
-	HASHCTL		ctl = {
+	HASHCTL ctl = {
 		.keysize = sizeof(dsm_handle),
 		.entrysize = sizeof(GpuScanMapping),
 	};
@@ -75,7 +75,7 @@ gpuscan_mapping_give(GpuScanMapping *mapping)
 void
 gpuscan_mapping_sweep(void)
 {
-	uint32		discards = pg_atomic_read_u32(&gpuscan_shared->discards);
+	uint32 discards = pg_atomic_read_u32(&gpuscan_shared->discards);
 	HASH_SEQ_STATUS status;
 	GpuScanMapping *mapping;
 

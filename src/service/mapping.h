@@ -15,8 +15,8 @@
 
 typedef struct GpuScanMapping
 {
-	dsm_handle	handle;			/* the hash key */
-	bool		busy;			/* a request uses it */
+	dsm_handle handle; /* the hash key */
+	bool busy;		   /* a request uses it */
 	dsm_segment *seg;
 	GpuScanChannel *chan;
 } GpuScanMapping;
@@ -32,4 +32,4 @@ extern void gpuscan_mapping_give(GpuScanMapping *mapping);
 /* Unmaps the channels that their backends have let go of and no request uses. */
 extern void gpuscan_mapping_sweep(void);
 
-#endif							/* GPUSCAN_MAPPING_H */
+#endif /* GPUSCAN_MAPPING_H */

@@ -43,24 +43,24 @@
 typedef struct Request
 {
 	GpuScanSlot *slot;
-	pg_atomic_uint32 *news;		/* a device thread has something to say */
-	GpuScanMapping *mapping;	/* NULL: the slot is not being served */
+	pg_atomic_uint32 *news;	 /* a device thread has something to say */
+	GpuScanMapping *mapping; /* NULL: the slot is not being served */
 	GpuScanChannel *chan;
 	GpuScanFault fault;
 
 	/* Copies of what the channel's `request` holds, in one piece of memory */
 	GpuScanProgram *program;
 	const GpuScanLayout **layouts;
-	uint32		nlayouts;
+	uint32 nlayouts;
 
-	GpuScanRequest *running;	/* the device's; NULL if it never began */
-	uint32		npushed;		/* batches passed on */
-	uint32		ndone_seen;		/* of ndone, by the main thread */
-	uint32		nresults;		/* result areas filled */
-	bool		finishing;
-	bool		exhausted;		/* the last row is in a result area */
-	bool		ending;
-	bool		closing_seen;
+	GpuScanRequest *running; /* the device's; NULL if it never began */
+	uint32 npushed;			 /* batches passed on */
+	uint32 ndone_seen;		 /* of ndone, by the main thread */
+	uint32 nresults;		 /* result areas filled */
+	bool finishing;
+	bool exhausted; /* the last row is in a result area */
+	bool ending;
+	bool closing_seen;
 
 	/* Set by device threads */
 	pg_atomic_uint32 ndone;
@@ -75,16 +75,16 @@ static const GpuScanDeviceOps *device_ops;
 static GpuScanDevice *device;
 static uint32 device_threads;
 static uint32 service_generation;
-static void (*wake_main_thread) (void);
+static void (*wake_main_thread)(void);
 
-static Request *requests;		/* one for each slot */
-static pg_atomic_uint32 *news;	/* the same, together in few cache lines */
+static Request *requests;	   /* one for each slot */
+static pg_atomic_uint32 *news; /* the same, together in few cache lines */
 
 void
 gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *opened, uint32 threads,
-					  uint32 generation, void (*wake) (void))
+					  uint32 generation, void (*wake)(void))
 {
-	int			nslots = gpuscan_shared->nslots;
+	int nslots = gpuscan_shared->nslots;
 
 	device_ops = ops;
 	device = opened;
@@ -114,7 +114,7 @@ report(Request *request)
 static void
 fail(Request *request, GpuScanCode code)
 {
-	uint32		expected = GPUSCAN_OK;
+	uint32 expected = GPUSCAN_OK;
 
 	(void) pg_atomic_compare_exchange_u32(&request->chan->failure, &expected, code);
 }
@@ -123,9 +123,9 @@ fail(Request *request, GpuScanCode code)
 static void
 batch_done(void *arg, void *tag, GpuScanCode code)
 {
-	Request    *request = arg;
+	Request *request = arg;
 	GpuScanChannel *chan = request->chan;
-	uint32		index = (uint32) (uintptr_t) tag;
+	uint32 index = (uint32) (uintptr_t) tag;
 
 	if (code != GPUSCAN_OK)
 		fail(request, code);
@@ -143,7 +143,7 @@ batch_done(void *arg, void *tag, GpuScanCode code)
 static void
 finish_done(void *arg, GpuScanCode code)
 {
-	Request    *request = arg;
+	Request *request = arg;
 
 	if (code != GPUSCAN_OK)
 		fail(request, code);
@@ -155,7 +155,7 @@ finish_done(void *arg, GpuScanCode code)
 static void
 ended(void *arg, const GpuScanRequestStats *stats)
 {
-	Request    *request = arg;
+	Request *request = arg;
 
 	request->chan->stats = *stats;
 	pg_write_barrier();
@@ -174,10 +174,9 @@ device_error_injected(Request *request, GpuScanFaultPoint point)
 	GpuScanFaultKind kind = gpuscan_fault_at(&request->fault, point);
 
 	if (kind == GPUSCAN_FAULT_SERVICE_EXIT)
-		ereport(FATAL,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("gpuscan service exits at \"%s\" by gpuscan.inject_fault",
-						gpuscan_fault_point_name(point))));
+		ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN),
+						errmsg("gpuscan service exits at \"%s\" by gpuscan.inject_fault",
+							   gpuscan_fault_point_name(point))));
 	return kind == GPUSCAN_FAULT_DEVICE_ERROR;
 }
 
@@ -195,9 +194,8 @@ succeeded(Request *request, GpuScanFaultPoint point, GpuScanCode code)
 static void
 reject(Request *request, const char *why)
 {
-	ereport(LOG,
-			(errmsg("gpuscan service rejected a request of process %d", request->slot->pid),
-			 errdetail_internal("%s", why)));
+	ereport(LOG, (errmsg("gpuscan service rejected a request of process %d", request->slot->pid),
+				  errdetail_internal("%s", why)));
 	fail(request, GPUSCAN_INVALID);
 }
 
@@ -206,9 +204,9 @@ static bool
 copy_program(Request *request)
 {
 	GpuScanChannel *chan = request->chan;
-	uint32		size = chan->request_size;
-	uint32		nlayouts = chan->nlayouts;
-	uint32		offset;
+	uint32 size = chan->request_size;
+	uint32 nlayouts = chan->nlayouts;
+	uint32 offset;
 	const char *why = "its size is wrong";
 
 	if (size < sizeof(GpuScanProgram) || size > GPUSCAN_REQUEST_SIZE ||
@@ -218,8 +216,8 @@ copy_program(Request *request)
 		return false;
 	}
 
-	request->program = MemoryContextAlloc(TopMemoryContext,
-										  MAXALIGN(size) + nlayouts * sizeof(GpuScanLayout *));
+	request->program =
+		MemoryContextAlloc(TopMemoryContext, MAXALIGN(size) + nlayouts * sizeof(GpuScanLayout *));
 	memcpy(request->program, chan->request, size);
 	request->layouts = (const GpuScanLayout **) ((char *) request->program + MAXALIGN(size));
 	request->nlayouts = nlayouts;
@@ -315,16 +313,15 @@ static bool
 take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
 {
 	GpuScanChannelBlock from = batch->blocks[i];
-	Size		item_size = from.staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
+	Size item_size = from.staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
 
-	if (from.layout >= request->nlayouts ||
-		from.ntuples == 0 || from.ntuples > GPUSCAN_BLOCK_TUPLES ||
-		from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
+	if (from.layout >= request->nlayouts || from.ntuples == 0 ||
+		from.ntuples > GPUSCAN_BLOCK_TUPLES || from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
 		from.items % MAXIMUM_ALIGNOF != 0 ||
 		from.items > GPUSCAN_BATCH_ITEMS - from.ntuples * item_size)
 		return false;
 
-	*block = (GpuScanBlock) {
+	*block = (GpuScanBlock){
 		.ntuples = from.ntuples,
 		.layout = from.layout,
 		.outcome = batch->outcome + from.outcome,
@@ -337,8 +334,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 		for (uint32 t = 0; t < from.ntuples; t++)
 		{
 			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 ||
-				staged[t].offset > GPUSCAN_BATCH_STAGING ||
-				staged[t].len < SizeofHeapTupleHeader ||
+				staged[t].offset > GPUSCAN_BATCH_STAGING || staged[t].len < SizeofHeapTupleHeader ||
 				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
 				return false;
 		}
@@ -379,7 +375,7 @@ static bool
 push(Request *request)
 {
 	GpuScanChannel *chan = request->chan;
-	uint32		index = chan->queue[request->npushed % GPUSCAN_RING_BATCHES];
+	uint32 index = chan->queue[request->npushed % GPUSCAN_RING_BATCHES];
 	GpuScanBatch to = {0};
 	GpuScanChannelBatch *from;
 
@@ -441,15 +437,14 @@ fetch(Request *request)
 	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_RETURNING);
 	while (!request->exhausted)
 	{
-		GpuScanChannelResult *result =
-			&request->chan->results[request->nresults % GPUSCAN_RESULTS];
-		uint32		nrows = 0;
+		GpuScanChannelResult *result = &request->chan->results[request->nresults % GPUSCAN_RESULTS];
+		uint32 nrows = 0;
 
 		if (pg_atomic_read_u32(&result->full) != 0)
 			return;
-		if (!succeeded(request, GPUSCAN_AT_FETCH,
-					   device_ops->fetch(request->running, result->rows, GPUSCAN_RESULT_SIZE,
-										 &nrows)))
+		if (!succeeded(
+				request, GPUSCAN_AT_FETCH,
+				device_ops->fetch(request->running, result->rows, GPUSCAN_RESULT_SIZE, &nrows)))
 			return;
 		result->nrows = nrows;
 		request->exhausted = nrows == 0;
@@ -466,8 +461,8 @@ advance(Request *request)
 	GpuScanChannel *chan = request->chan;
 
 	/* The order matters: a backend pushes before it finishes. */
-	bool		finish_wanted = pg_atomic_read_u32(&chan->finish) != 0;
-	uint32		npushed;
+	bool finish_wanted = pg_atomic_read_u32(&chan->finish) != 0;
+	uint32 npushed;
 
 	pg_read_barrier();
 	npushed = pg_atomic_read_u32(&chan->npushed);
@@ -510,8 +505,8 @@ let_go(Request *request)
 {
 	GpuScanSlot *slot = request->slot;
 	GpuScanChannel *chan = request->chan;
-	uint32		expected = GPUSCAN_SLOT_OPEN;
-	bool		owned;
+	uint32 expected = GPUSCAN_SLOT_OPEN;
+	bool owned;
 
 	if (request->program)
 		pfree(request->program);
@@ -541,20 +536,19 @@ give_up_device(void)
 		if (requests[i].mapping)
 			fail(&requests[i], GPUSCAN_DEVICE_FAILED);
 	}
-	ereport(FATAL,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("gpuscan device \"%s\" failed", device_ops->name)));
+	ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
+					errmsg("gpuscan device \"%s\" failed", device_ops->name)));
 }
 
 static void
 serve(Request *request)
 {
 	GpuScanSlot *slot = request->slot;
-	uint32		state = pg_atomic_read_u32(&slot->state);
+	uint32 state = pg_atomic_read_u32(&slot->state);
 	GpuScanChannel *chan;
-	bool		unwanted;
-	uint32		failure;
-	uint32		waiting;
+	bool unwanted;
+	uint32 failure;
+	uint32 waiting;
 
 	if (request->mapping == NULL)
 	{
@@ -619,7 +613,7 @@ gpuscan_request_serve_all(void)
 	for (int i = 0; i < gpuscan_shared->nslots; i++)
 	{
 		pg_atomic_uint32 *doorbell = &gpuscan_shared->doorbells[i];
-		bool		pending = false;
+		bool pending = false;
 
 		/* The exchange is a full barrier: what is read now is not older than the bell. */
 		if (pg_atomic_read_u32(doorbell) != 0)

@@ -19,7 +19,7 @@
  * gpuscan_request_serve_all, and may call nothing of PostgreSQL's.
  */
 extern void gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *device,
-								  uint32 threads, uint32 generation, void (*wake) (void));
+								  uint32 threads, uint32 generation, void (*wake)(void));
 
 /* True if a backend or a device thread has news.  Never false by mistake. */
 extern bool gpuscan_request_is_pending(void);
@@ -27,4 +27,4 @@ extern bool gpuscan_request_is_pending(void);
 /* Serves each request that has news. */
 extern void gpuscan_request_serve_all(void);
 
-#endif							/* GPUSCAN_REQUEST_H */
+#endif /* GPUSCAN_REQUEST_H */

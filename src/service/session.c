@@ -36,7 +36,7 @@ static bool
 is_idle(GpuScanSessionChannel *channel)
 {
 	return pg_atomic_read_u32(&channel->chan->idle) != 0 ||
-		!gpuscan_session_service_lives(channel->generation);
+		   !gpuscan_session_service_lives(channel->generation);
 }
 
 /* The segment goes away, by our own hand or as the session ends. */
@@ -78,7 +78,7 @@ create_segment(const char **reason)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData *error;
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
@@ -129,12 +129,11 @@ GpuScanSessionChannel *
 gpuscan_session_take_channel(const char **reason)
 {
 	GpuScanSessionChannel *channel = NULL;
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &channels)
 	{
-		GpuScanSessionChannel *candidate =
-			dlist_container(GpuScanSessionChannel, node, iter.cur);
+		GpuScanSessionChannel *candidate = dlist_container(GpuScanSessionChannel, node, iter.cur);
 
 		if (!candidate->used && is_idle(candidate))
 		{
@@ -152,8 +151,8 @@ gpuscan_session_take_channel(const char **reason)
 void
 gpuscan_session_give_channel(GpuScanSessionChannel *channel)
 {
-	int			kept = 0;
-	dlist_iter	iter;
+	int kept = 0;
+	dlist_iter iter;
 
 	channel->used = false;
 	dlist_foreach(iter, &channels)

@@ -40,10 +40,8 @@ static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static const char *const phase_names[] = {
-	[GPUSCAN_PHASE_QUEUED] = "queued",
-	[GPUSCAN_PHASE_SCANNING] = "scanning",
-	[GPUSCAN_PHASE_FINISHING] = "finishing",
-	[GPUSCAN_PHASE_RETURNING] = "returning rows",
+	[GPUSCAN_PHASE_QUEUED] = "queued",		 [GPUSCAN_PHASE_SCANNING] = "scanning",
+	[GPUSCAN_PHASE_FINISHING] = "finishing", [GPUSCAN_PHASE_RETURNING] = "returning rows",
 	[GPUSCAN_PHASE_ENDING] = "ending",
 };
 
@@ -71,7 +69,7 @@ shmem_request(void)
 static void
 shmem_startup(void)
 {
-	bool		found;
+	bool found;
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
@@ -113,7 +111,7 @@ gpuscan_slot_claim(const char **reason)
 	for (int i = 0; i < gpuscan_shared->nslots; i++)
 	{
 		GpuScanSlot *slot = &gpuscan_shared->slots[i];
-		uint32		expected = GPUSCAN_SLOT_FREE;
+		uint32 expected = GPUSCAN_SLOT_FREE;
 
 		if (pg_atomic_read_u32(&slot->state) == GPUSCAN_SLOT_FREE &&
 			pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
@@ -141,7 +139,7 @@ gpuscan_slot_free(GpuScanSlot *slot)
 void
 gpuscan_slot_free_abandoned(GpuScanSlot *slot)
 {
-	uint32		expected = GPUSCAN_SLOT_ABANDONED;
+	uint32 expected = GPUSCAN_SLOT_ABANDONED;
 
 	if (pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
 		gpuscan_slot_free(slot);
@@ -166,7 +164,7 @@ gpuscan_slot_wake(const GpuScanSlot *slot)
 int
 gpuscan_service_activity(GpuScanActivity *out, int max)
 {
-	int			n = 0;
+	int n = 0;
 
 	if (gpuscan_shared == NULL)
 		return 0;
@@ -174,13 +172,14 @@ gpuscan_service_activity(GpuScanActivity *out, int max)
 	for (int i = 0; i < gpuscan_shared->nslots && n < max; i++)
 	{
 		GpuScanSlot *slot = &gpuscan_shared->slots[i];
-		uint32		state = pg_atomic_read_u32(&slot->state);
+		uint32 state = pg_atomic_read_u32(&slot->state);
 
 		if (state == GPUSCAN_SLOT_FREE)
 			continue;
 		out[n].pid = slot->pid;
-		out[n].state = state == GPUSCAN_SLOT_ABANDONED ? "cancelled" :
-			phase_names[pg_atomic_read_u32(&slot->phase)];
+		out[n].state = state == GPUSCAN_SLOT_ABANDONED
+						   ? "cancelled"
+						   : phase_names[pg_atomic_read_u32(&slot->phase)];
 		out[n].tuples = pg_atomic_read_u64(&slot->tuples);
 		out[n].device = gpuscan_shared->device;
 		out[n].memory_mb = slot->memory_mb;

@@ -19,9 +19,9 @@
 typedef enum GpuScanSlotState
 {
 	GPUSCAN_SLOT_FREE,
-	GPUSCAN_SLOT_OWNED,			/* a backend's: being filled, or acknowledged as ended */
-	GPUSCAN_SLOT_OPEN,			/* a request that the service serves */
-	GPUSCAN_SLOT_ABANDONED		/* the same, whose backend has gone away */
+	GPUSCAN_SLOT_OWNED,	   /* a backend's: being filled, or acknowledged as ended */
+	GPUSCAN_SLOT_OPEN,	   /* a request that the service serves */
+	GPUSCAN_SLOT_ABANDONED /* the same, whose backend has gone away */
 } GpuScanSlotState;
 
 /* How far a request has come, for the view. */
@@ -36,32 +36,32 @@ typedef enum GpuScanPhase
 
 typedef struct GpuScanSlot
 {
-	pg_atomic_uint32 state;		/* GpuScanSlotState */
-	pg_atomic_uint32 phase;		/* GpuScanPhase; set by the service */
-	pg_atomic_uint64 tuples;	/* pushed so far; set by the backend */
+	pg_atomic_uint32 state;	 /* GpuScanSlotState */
+	pg_atomic_uint32 phase;	 /* GpuScanPhase; set by the service */
+	pg_atomic_uint64 tuples; /* pushed so far; set by the backend */
 
 	/* Set by the backend while the slot is OWNED. */
-	uint32		generation;		/* of the service that it is meant for */
-	uint32		memory_mb;		/* that the request may use */
-	int			pid;
-	int			procno;			/* whose latch to set */
-	dsm_handle	channel;
+	uint32 generation; /* of the service that it is meant for */
+	uint32 memory_mb;  /* that the request may use */
+	int pid;
+	int procno; /* whose latch to set */
+	dsm_handle channel;
 	TimestampTz opened;
 } GpuScanSlot;
 
 typedef struct GpuScanShared
 {
-	pg_atomic_uint32 starts;	/* of the service so far; its generations */
-	pg_atomic_uint32 running;	/* the generation that serves, or 0 */
-	pg_atomic_uint32 discards;	/* channels whose backend let go of them */
+	pg_atomic_uint32 starts;   /* of the service so far; its generations */
+	pg_atomic_uint32 running;  /* the generation that serves, or 0 */
+	pg_atomic_uint32 discards; /* channels whose backend let go of them */
 
 	/* Set by the service before `running`. */
-	int			pid;
-	Latch	   *latch;
-	char		device[NAMEDATALEN];
+	int pid;
+	Latch *latch;
+	char device[NAMEDATALEN];
 
-	int			nslots;
-	pg_atomic_uint32 *doorbells;	/* one a slot: the backend has news */
+	int nslots;
+	pg_atomic_uint32 *doorbells; /* one a slot: the backend has news */
 	GpuScanSlot slots[FLEXIBLE_ARRAY_MEMBER];
 } GpuScanShared;
 
@@ -88,4 +88,4 @@ extern void gpuscan_slot_ring(GpuScanSlot *slot);
 /* Sets the latch of the slot's backend. */
 extern void gpuscan_slot_wake(const GpuScanSlot *slot);
 
-#endif							/* GPUSCAN_SHMEM_H */
+#endif /* GPUSCAN_SHMEM_H */

@@ -42,7 +42,7 @@
 static const GpuScanDeviceOps *const ops = &gpuscan_cpu_device;
 
 static GpuScanDevice *device = NULL;
-static int	event_fd = -1;
+static int event_fd = -1;
 static pg_atomic_uint32 asleep; /* 1 while the main thread may be in its sleep */
 
 void
@@ -68,8 +68,8 @@ wake_main_thread(void)
 {
 	if (pg_atomic_exchange_u32(&asleep, 0) != 0)
 	{
-		uint64		one = 1;
-		ssize_t		written = write(event_fd, &one, sizeof(one));
+		uint64 one = 1;
+		ssize_t written = write(event_fd, &one, sizeof(one));
 
 		/* A full counter wakes as well; there is no other failure. */
 		(void) written;
@@ -105,23 +105,20 @@ on_exit_service(int code, Datum arg)
 static void
 start_service(void)
 {
-	uint32		threads = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	uint32 threads = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	const char *error = NULL;
-	uint32		generation;
+	uint32 generation;
 
 	event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (event_fd < 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not create an eventfd: %m")));
+		ereport(FATAL, (errcode_for_file_access(), errmsg("could not create an eventfd: %m")));
 
 	before_shmem_exit(on_exit_service, (Datum) 0);
 	device = ops->open(threads, &error);
 	if (device == NULL)
-		ereport(FATAL,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("could not open gpuscan device \"%s\"", ops->name),
-				 errdetail_internal("%s", error ? error : "no reason given")));
+		ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
+						errmsg("could not open gpuscan device \"%s\"", ops->name),
+						errdetail_internal("%s", error ? error : "no reason given")));
 
 	generation = pg_atomic_add_fetch_u32(&gpuscan_shared->starts, 1);
 	gpuscan_shared->pid = MyProcPid;
@@ -131,8 +128,7 @@ start_service(void)
 	gpuscan_request_setup(ops, device, threads, generation, wake_main_thread);
 	pg_write_barrier();
 	pg_atomic_write_u32(&gpuscan_shared->running, generation);
-	ereport(DEBUG1,
-			(errmsg_internal("gpuscan service started for the %uth time", generation)));
+	ereport(DEBUG1, (errmsg_internal("gpuscan service started for the %uth time", generation)));
 }
 
 static void
@@ -141,8 +137,7 @@ handle_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 	if (ShutdownRequestPending)
 	{
-		ereport(DEBUG1,
-				(errmsg_internal("gpuscan service shutting down")));
+		ereport(DEBUG1, (errmsg_internal("gpuscan service shutting down")));
 		proc_exit(1);
 	}
 	if (ConfigReloadPending)
@@ -172,8 +167,8 @@ gpuscan_service_main(Datum arg)
 
 	for (;;)
 	{
-		WaitEvent	event;
-		uint64		count;
+		WaitEvent event;
+		uint64 count;
 
 		ResetLatch(MyLatch);
 		handle_interrupts();
@@ -187,7 +182,7 @@ gpuscan_service_main(Datum arg)
 			(void) WaitEventSetWait(events, -1, &event, 1, PG_WAIT_EXTENSION);
 			if (event.events & WL_SOCKET_READABLE)
 			{
-				ssize_t		got = read(event_fd, &count, sizeof(count));
+				ssize_t got = read(event_fd, &count, sizeof(count));
 
 				(void) got;
 			}

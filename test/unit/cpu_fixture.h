@@ -19,7 +19,7 @@
 
 #include "aggregate.h"
 #include "device/device.h"
-#include "device/heap_format.h"
+#include "program/heap_format.h"
 #include "program/op.h"
 
 #include "unit.h"

@@ -18,10 +18,10 @@
  */
 #include "cpu.h"
 
-#include "device/heap_format.h"
+#include "program/heap_format.h"
 
-/* A tuple's first lines are asked for while so many others are read. */
-#define PREFETCH_DISTANCE 24
+#define LINE_SIZE 64
+#define PREFETCH_MIN_TUPLES 24
 
 static inline uint16_t
 load_u16(const char *p)
@@ -63,20 +63,6 @@ read_pointer(const GpuScanBlock *block, uint32_t i, uint32_t *offset, uint32_t *
 	return true;
 }
 
-/* Fetches the tuple's beginning from memory, where it is not checked yet. */
-static inline void
-prefetch_tuple(const GpuScanBlock *block, uint32_t i)
-{
-	uint32_t offset;
-	uint32_t len;
-
-	if (read_pointer(block, i, &offset, &len) && offset < block->size)
-	{
-		__builtin_prefetch(block->base + offset);
-		__builtin_prefetch(block->base + offset + 64);
-	}
-}
-
 /* Adds tuple i; false if it is malformed. */
 static inline bool
 add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
@@ -106,32 +92,35 @@ add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
 	return true;
 }
 
+/*
+ * Pages lie anywhere in memory, and their tuples are read backwards: the
+ * processor does not guess what comes.  So each tuple pays for some lines of the
+ * next page, if enough tuples there are wanted.
+ */
+static inline void
+prefetch_lines(const GpuScanBlock *next, uint32_t first, uint32_t n)
+{
+	for (uint32_t line = first; line < first + n && line * LINE_SIZE < next->size; line++)
+		__builtin_prefetch(next->base + line * LINE_SIZE, 0, 2);
+}
+
 uint32_t
 gpuscan_cpu_add_tuples(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i,
 					   const GpuScanBlock *next)
 {
+	uint32_t lines = 0;
+
+	if (next != NULL && next->offsets != NULL && next->ntuples >= PREFETCH_MIN_TUPLES)
+		lines = next->size / LINE_SIZE / block->ntuples + 1;
 	while (i < block->ntuples && tuples->n < CPU_CHUNK)
 	{
-		uint32_t ahead = i + PREFETCH_DISTANCE;
-
-		if (ahead < block->ntuples)
-			prefetch_tuple(block, ahead);
-		else if (next != NULL && ahead - block->ntuples < next->ntuples)
-			prefetch_tuple(next, ahead - block->ntuples);
+		if (lines > 0)
+			prefetch_lines(next, i * lines, lines);
 		if (!add_tuple(tuples, block, i))
 			break;
 		i++;
 	}
 	return i;
-}
-
-void
-gpuscan_cpu_prefetch_pointers(const GpuScanBlock *block)
-{
-	uint32_t size = GPUSCAN_PAGE_HEADER_SIZE + 4 * block->ntuples;
-
-	for (uint32_t at = 0; block->offsets != NULL && at < size && at < block->size; at += 64)
-		__builtin_prefetch(block->base + at);
 }
 
 CpuVarlena

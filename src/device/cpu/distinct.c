@@ -108,7 +108,7 @@ entry_equals(const CpuDistinct *set, const CpuDistinctEntry *entry, uint64_t row
 		return entry->value == pairs->words[i];
 	bytes = (const CpuBytes *) (uintptr_t) entry->value;
 	return bytes->len == pairs->texts[i].len &&
-		   (bytes->len == 0 || memcmp(bytes->data, pairs->texts[i].p, bytes->len) == 0);
+		   cpu_bytes_equal(bytes->data, pairs->texts[i].p, bytes->len);
 }
 
 /* The value of a new entry for pair i; false: out of memory. */

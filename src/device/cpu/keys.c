@@ -16,15 +16,6 @@
 
 #define CANONICAL_NAN UINT64_C(0x7FF8000000000000)
 
-static inline uint64_t
-load_u64(const char *p)
-{
-	uint64_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
 /* Eight bytes at a time; the last of them may be read twice. */
 uint64_t
 gpuscan_cpu_hash_bytes(const char *data, uint32_t len)
@@ -35,11 +26,11 @@ gpuscan_cpu_hash_bytes(const char *data, uint32_t len)
 	if (len >= 8)
 	{
 		for (uint32_t i = 0; i + 8 < len; i += 8)
-			hash = cpu_mix(hash, load_u64(data + i));
-		last = load_u64(data + len - 8);
+			hash = cpu_mix(hash, cpu_load_u64(data + i));
+		last = cpu_load_u64(data + len - 8);
 	}
 	else if (len > 0)
-		memcpy(&last, data, len);
+		last = cpu_load_short(data, len);
 	return cpu_mix(hash, last);
 }
 

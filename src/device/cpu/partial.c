@@ -341,8 +341,6 @@ run_block(CpuPartial *partial, const GpuScanBlock *block, const GpuScanBlock *ne
 
 	if (block->ntuples > 0)
 		memset(block->outcome, GPUSCAN_TUPLE_REJECTED, block->ntuples);
-	if (next != NULL)
-		gpuscan_cpu_prefetch_pointers(next);
 	for (uint32_t i = 0; code == GPUSCAN_OK && i < block->ntuples;)
 	{
 		i = gpuscan_cpu_add_tuples(tuples, block, i, next);
