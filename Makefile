@@ -85,7 +85,7 @@ src/device/cpu/%.o: override CFLAGS += -O3
 $(OBJS): Makefile
 
 # has the text of the headers that kernels include
-cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/device/heap_format.h
+cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
 
 -include $(OBJS:.o=.d)
 

@@ -25,7 +25,7 @@
 #include "scalar.h"
 
 #include "aggregate.h"
-#include "device/heap_format.h"
+#include "program/heap_format.h"
 #include "launch.h"
 #include "program/program.h"
 

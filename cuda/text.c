@@ -27,11 +27,11 @@ TEXT(gpuscan_cuda_text_launch, "cuda/launch.h")
 TEXT(gpuscan_cuda_text_kernel, "cuda/kernel.h")
 TEXT(gpuscan_cuda_text_states, "cuda/states.h")
 TEXT(gpuscan_cuda_text_program, "src/program/program.h")
-TEXT(gpuscan_cuda_text_heap_format, "src/device/heap_format.h")
+TEXT(gpuscan_cuda_text_heap_format, "src/program/heap_format.h")
 
 const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {
 	"scalar.h",	 "fsum.h",	 "aggregate.h",		  "launch.h",
-	"kernel.h",	 "states.h", "program/program.h", "device/heap_format.h",
+	"kernel.h",	 "states.h", "program/program.h", "program/heap_format.h",
 	"stdbool.h", "stddef.h", "stdint.h"};
 
 const char *const gpuscan_cuda_texts[CUDA_NUM_TEXTS] = {gpuscan_cuda_text_scalar,

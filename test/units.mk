@@ -41,6 +41,6 @@ $(out)/%.o: %.c test/units.mk
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # has their text
-$(out)/cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/device/heap_format.h
+$(out)/cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
 
 -include $(objects:.o=.d)
