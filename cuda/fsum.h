@@ -131,16 +131,8 @@ gs_fsum_raise(int32_t *top, int64_t *w, int n, int32_t new_top)
 
 	if (shift <= 0)
 		return;
-#ifdef __CUDACC_RTC__
-	for (int k = 0; k < n; k++)
-	{
-		for (int i = n - 1; i >= 0; i--)
-			w[i] = k >= shift ? w[i] : (i > 0 ? w[i - 1] : 0);
-	}
-#else
 	for (int i = n - 1; i >= 0; i--)
 		w[i] = i >= shift ? w[i - shift] : 0;
-#endif
 	*top = new_top;
 }
 
@@ -155,13 +147,7 @@ gs_fsum_add_piece(int32_t top, int64_t *w, int n, int32_t window, uint32_t piece
 	int kept = i < (uint32_t) n;
 	int64_t value = kept ? (int64_t) piece : 0;
 
-#ifdef __CUDACC_RTC__
-	/* registers cannot be indexed */
-	for (int k = 0; k < n; k++)
-		w[k] += i == (uint32_t) k ? (value ^ -(int64_t) negative) + negative : 0;
-#else
 	w[kept ? i : 0] += (value ^ -(int64_t) negative) + negative;
-#endif
 }
 
 /* A summand cut up: piece i lies in window `window` + i, the highest bit that may be set in `top` */

@@ -172,6 +172,22 @@ local_or(GpuScanValueState &s, int64_t value)
 /*
  * Local states: merging states that have seen something; true: overflow
  */
+
+/* gs_fsumN_merge with n windows; `special` follows `top`.  Kept small: it runs rarely. */
+GS_DEVICE_CALL void
+merge_fsum(int32_t *top, uint32_t *special, int64_t *w, const int32_t *from_top,
+		   const int64_t *from_w, int n)
+{
+	int32_t shift;
+
+	gs_fsum_raise(top, w, n, *from_top);
+	shift = *top - *from_top;
+#pragma unroll 1
+	for (int i = shift; i < n; i++)
+		w[i] += from_w[i - shift];
+	*special |= *(const uint32_t *) (from_top + 1);
+}
+
 struct MergeCount
 {
 	GS_MEMBER static bool
@@ -210,15 +226,16 @@ struct MergeSum
 	merge(GpuScanSumF64State &s, const GpuScanSumF64State &from)
 	{
 		s.n += from.n;
-		gs_fsum3_merge(&s.sum, &from.sum);
+		merge_fsum(&s.sum.top, &s.sum.special, s.sum.w, &from.sum.top, from.sum.w, 3);
 		return false;
 	}
 	GS_MEMBER static bool
 	merge(GpuScanSquaresF64State &s, const GpuScanSquaresF64State &from)
 	{
 		s.n += from.n;
-		gs_fsum5_merge(&s.sum, &from.sum);
-		gs_fsum5_merge(&s.squares, &from.squares);
+		merge_fsum(&s.sum.top, &s.sum.special, s.sum.w, &from.sum.top, from.sum.w, 5);
+		merge_fsum(&s.squares.top, &s.squares.special, s.squares.w, &from.squares.top,
+				   from.squares.w, 5);
 		return false;
 	}
 };
