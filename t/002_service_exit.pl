@@ -14,6 +14,7 @@ fill($node, 60_000);
 my %queries = (
 	'ungrouped' => 'SELECT count(*), sum(n), avg(f) FROM t WHERE a <> 3',
 	'grouped' => 'SELECT b, count(*), sum(n), count(DISTINCT id) FROM t GROUP BY b ORDER BY b',
+	'chunks' => 'SELECT count(*), sum(c), sum(n) FROM (SELECT id, count(*) AS c, sum(n) AS n FROM t GROUP BY id) q',
 	'scan' => 'SELECT count(*), sum(id), min(pad) FROM (SELECT id, pad FROM t WHERE a = 3 OFFSET 0) q',
 	'rescan' => 'SELECT sum(n) FROM generate_series(1, 4) k, LATERAL (SELECT count(*) AS n FROM t WHERE a = k) q');
 my %off;

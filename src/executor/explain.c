@@ -63,7 +63,7 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 		return;
 
 	/* the request's own figures come with its end */
-	gpuscan_run_close(node);
+	gpuscan_run_end_request(node);
 	if (counters->device != NULL)
 		ExplainPropertyText("Device", counters->device, es);
 	if (node->replaced_reason != NULL)

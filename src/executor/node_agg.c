@@ -4,12 +4,12 @@
  *	  GpuAgg: grouping and aggregation of relations on a device.
  *
  *		push every page; make flat what comes back deferred, and push it
- *		finish; then for each group row that is fetched
+ *		finish, fetch all group rows, end the request; then for each row
  *			keys and final values into the scan slot
  *			HAVING, projection: PostgreSQL's
  *
- * All input is read before the first row is returned, so whatever fails, the
- * replaced plan can still run.
+ * The request is over before the first row is returned, so whatever fails in it,
+ * the replaced plan can still run.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,8 +18,9 @@
 #include "executor/executor.h"
 #include "executor/finish.h"
 #include "executor/nodes.h"
+#include "executor/result.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "planner/planner.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -35,9 +36,6 @@ typedef struct GpuAggState
 	List *relations; /* that are scanned */
 
 	GpuScanFinish *finish;
-	const char *rows; /* the chunk fetched last */
-	uint32 nrows;
-	uint32 row_no;
 } GpuAggState;
 
 static void
@@ -124,17 +122,35 @@ aggregate(GpuAggState *state)
 	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
 }
 
+/* True unless a condition that is the same for every tuple is not true. */
+static bool
+gate_is_open(GpuAggState *state)
+{
+	ListCell *lc;
+
+	foreach(lc, state->quals)
+	{
+		Datum value;
+		bool isnull;
+
+		if (!contain_var_clause(lfirst(lc)) &&
+			gpuscan_parameter_evaluate(state, lfirst(lc), &value, &isnull) &&
+			(isnull || !DatumGetBool(value)))
+			return false;
+	}
+	return true;
+}
+
 static void
 start(GpuAggState *state)
 {
 	GpuScanNodeState *node = &state->node;
 	EState *estate = node->css.ss.ps.state;
 	GpuScanCompileInput input = {0};
+	GpuScanRun *run;
 	MemoryContext old;
 
 	node->started = true;
-	state->rows = NULL;
-	state->nrows = state->row_no = 0;
 	input.varno = state->varno;
 	input.relid = RelationGetRelid(state->parent);
 	input.quals = state->quals;
@@ -143,24 +159,27 @@ start(GpuAggState *state)
 	input.aggrefs = state->aggrefs;
 	input.evaluate = gpuscan_parameter_evaluate;
 	input.evaluate_arg = state;
-	gpuscan_run_open(node, &input, state->parent, state->relations);
-	if (node->run == NULL)
+	gpuscan_run_open(node, &input, state->parent, gate_is_open(state) ? state->relations : NIL);
+	run = node->run;
+	if (run == NULL)
 		return;
 
-	/* the first chunk too comes before any row: it can fail */
-	if (aggregate(state) && gpuscan_client_fetch(node->run->client, &state->rows, &state->nrows))
+	old = MemoryContextSwitchTo(run->context);
+	if (aggregate(state))
+		run->result = gpuscan_result_collect(run->client, run->compiled->program);
+	if (run->result != NULL)
 	{
-		old = MemoryContextSwitchTo(node->run->context);
-		state->finish =
-			gpuscan_finish_create(node->run->compiled->program, node->run->compiled->outputs,
-								  node->run->compiled->noutputs);
+		gpuscan_run_end_request(node);
+		state->finish = gpuscan_finish_create(run->compiled->program, run->compiled->outputs,
+											  run->compiled->noutputs);
 		MemoryContextSwitchTo(old);
 	}
 	else
 	{
 		const char *reason =
-			MemoryContextStrdup(estate->es_query_cxt, gpuscan_client_failure(node->run->client));
+			MemoryContextStrdup(estate->es_query_cxt, gpuscan_client_failure(run->client));
 
+		MemoryContextSwitchTo(old);
 		gpuscan_run_close(node);
 		gpuscan_replaced_start(node, reason);
 	}
@@ -170,32 +189,20 @@ start(GpuAggState *state)
 static bool
 next_group(GpuAggState *state)
 {
-	GpuScanRun *run = state->node.run;
 	TupleTableSlot *slot = state->node.css.ss.ss_ScanTupleSlot;
 	ExprContext *econtext = state->node.css.ss.ps.ps_ExprContext;
+	const char *chunk;
+	const char *row;
 	MemoryContext old;
 
 	ExecClearTuple(slot);
-	if (state->row_no == state->nrows)
-	{
-		if (state->nrows == 0)
-			return false;
-		state->row_no = 0;
-		if (!gpuscan_client_fetch(run->client, &state->rows, &state->nrows))
-			ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR),
-							errmsg("could not read the rest of an aggregation's result: %s",
-								   gpuscan_client_failure(run->client)),
-							errdetail("Some of its rows had been returned already."),
-							errhint("Run the query again.")));
-		if (state->nrows == 0)
-			return false;
-	}
+	row = gpuscan_result_next(state->node.run->result, &chunk);
+	if (row == NULL)
+		return false;
 
 	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
-	gpuscan_finish_row(state->finish, state->rows,
-					   state->rows + (size_t) state->row_no++ * run->compiled->program->row_size,
-					   slot->tts_values, slot->tts_isnull);
+	gpuscan_finish_row(state->finish, chunk, row, slot->tts_values, slot->tts_isnull);
 	MemoryContextSwitchTo(old);
 	ExecStoreVirtualTuple(slot);
 	return true;

@@ -42,6 +42,8 @@ typedef struct GpuScanRun
 	int ntuples;
 	List *staged; /* GpuScanStaged tuples to push */
 	bool input_done;
+
+	struct GpuScanResult *result; /* of an aggregation whose request has ended */
 } GpuScanRun;
 
 /* A tuple that the device could not decode, made flat. */
@@ -81,6 +83,7 @@ extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *
 							 Relation parent, List *relations);
 extern bool gpuscan_run_next_page(GpuScanNodeState *node);
 extern void gpuscan_run_fill(GpuScanNodeState *node);
+extern void gpuscan_run_end_request(GpuScanNodeState *node);
 extern void gpuscan_run_close(GpuScanNodeState *node);
 
 /* parameter.c */

@@ -52,7 +52,8 @@ gpuscan_parameter_evaluate(void *arg, Expr *expr, Datum *value, bool *isnull)
 	run_subqueries_walker((Node *) expr, ps->ps_ExprContext);
 	PG_TRY();
 	{
-		ExprState *state = ExecInitExpr(expr, ps);
+		/* without a parent it is not handed to the JIT, which would take longer than the node */
+		ExprState *state = ExecInitExpr(expr, NULL);
 
 		*value = ExecEvalExprSwitchContext(state, ps->ps_ExprContext, isnull);
 	}

@@ -14,6 +14,7 @@
 
 #include "access/attmap.h"
 #include "executor/nodes.h"
+#include "executor/result.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -157,17 +158,17 @@ gpuscan_run_fill(GpuScanNodeState *node)
 	MemoryContextSwitchTo(old);
 }
 
-/* Ends the execution, also in the middle, and adds to the node's counters. */
+/* Ends the request, also in the middle, and adds to the node's counters. */
 void
-gpuscan_run_close(GpuScanNodeState *node)
+gpuscan_run_end_request(GpuScanNodeState *node)
 {
 	GpuScanRun *run = node->run;
 	GpuScanRequestStats stats;
 
-	if (run == NULL)
+	if (run == NULL || run->client == NULL)
 		return;
-	node->run = NULL;
 	gpuscan_client_close(run->client, &stats);
+	run->client = NULL;
 	if (run->have_page)
 		ReleaseBuffer(run->buffer);
 	if (run->reader != NULL)
@@ -180,5 +181,17 @@ gpuscan_run_close(GpuScanNodeState *node)
 	node->counters.stats.groups += stats.groups;
 	node->counters.stats.busy_ns += stats.busy_ns;
 	node->counters.stats.memory = Max(node->counters.stats.memory, stats.memory);
-	MemoryContextDelete(run->context);
+}
+
+/* Ends the execution, and frees what it had. */
+void
+gpuscan_run_close(GpuScanNodeState *node)
+{
+	if (node->run == NULL)
+		return;
+	gpuscan_run_end_request(node);
+	if (node->run->result != NULL)
+		gpuscan_result_free(node->run->result);
+	MemoryContextDelete(node->run->context);
+	node->run = NULL;
 }

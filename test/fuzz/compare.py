@@ -6,6 +6,8 @@ import math
 FLOAT8 = 1e-9
 # sum(float4) adds up in float4: PostgreSQL's own order is this far off.
 FLOAT4 = 6e-8
+# The last of the 6 digits that a float4 has where extra_float_digits is 0.
+FLOAT4_SHOWN = 1e-5
 
 
 def by_value(text):
@@ -44,7 +46,7 @@ def close(a, b, bound, output, rows):
     if bound is None or not math.isfinite(float(bound)):
         return True
     bound = abs(float(bound))
-    tolerance = max(1e-6, rows * FLOAT4) if output.single else FLOAT8
+    tolerance = max(FLOAT4_SHOWN, rows * FLOAT4) if output.single else FLOAT8
     if output.how == 'sum':
         return abs(x - y) <= tolerance * bound
     if output.how == 'stddev':
