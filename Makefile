@@ -45,9 +45,8 @@ MODULE_big = gpuscan
 PGFILEDESC = "gpuscan - scans and aggregates of plain SQL on devices"
 DATA = $(wildcard sql/gpuscan--*.sql)
 
-# Every .c under src/ is part of the module.  cuda/ has headers alone so far;
-# sources that are compiled ahead of time join OBJS here.
-SRCS = $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
+# Every .c under src/ and cuda/ is part of the module; none needs CUDA to compile.
+SRCS = $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c cuda/*.c))
 OBJS = $(SRCS:.c=.o)
 
 # No bitcode for the JIT: .cu objects would need a rule of their own for it, and
@@ -84,6 +83,10 @@ include $(PGXS)
 src/device/cpu/%.o: override CFLAGS += -O3
 
 $(OBJS): Makefile
+
+# has the text of the headers that kernels include
+cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
+
 -include $(OBJS:.o=.d)
 
 endif

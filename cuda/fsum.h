@@ -150,29 +150,36 @@ gs_fsum_add_piece(int32_t top, int64_t *w, int n, int32_t window, uint32_t piece
 	w[kept ? i : 0] += (value ^ -(int64_t) negative) + negative;
 }
 
-/* Adds a double whose exponent is within the limit */
-GS_FN void
-gs_fsum_add_parts(int32_t *top, int64_t *w, int n, GsFloatParts parts)
+/* A summand cut up: piece i lies in window `window` + i, the highest bit that may be set in `top` */
+typedef struct GsFSumPieces
 {
-	int32_t window = parts.position / GS_FSUM_BITS;
-	int32_t shift = parts.position % GS_FSUM_BITS;
-	uint32_t low = (uint32_t) (parts.mantissa << shift) & GS_FSUM_MASK;
-	uint32_t middle = (uint32_t) (parts.mantissa >> (GS_FSUM_BITS - shift)) & GS_FSUM_MASK;
-	uint32_t high = (uint32_t) (parts.mantissa >> (2 * GS_FSUM_BITS - shift));
+	int32_t top;
+	int32_t window;
+	uint32_t piece[5];
+} GsFSumPieces;
 
-	gs_fsum_raise(top, w, n, (parts.position + 52) / GS_FSUM_BITS);
-	gs_fsum_add_piece(*top, w, n, window + 2, high, parts.negative);
-	gs_fsum_add_piece(*top, w, n, window + 1, middle, parts.negative);
-	gs_fsum_add_piece(*top, w, n, window, low, parts.negative);
+/* Cuts up a double whose exponent is within the limit: three pieces */
+GS_FN GsFSumPieces
+gs_fsum_cut(GsFloatParts parts)
+{
+	GsFSumPieces pieces;
+	int32_t shift = parts.position % GS_FSUM_BITS;
+
+	pieces.top = (parts.position + 52) / GS_FSUM_BITS;
+	pieces.window = parts.position / GS_FSUM_BITS;
+	pieces.piece[0] = (uint32_t) (parts.mantissa << shift) & GS_FSUM_MASK;
+	pieces.piece[1] = (uint32_t) (parts.mantissa >> (GS_FSUM_BITS - shift)) & GS_FSUM_MASK;
+	pieces.piece[2] = (uint32_t) (parts.mantissa >> (2 * GS_FSUM_BITS - shift));
+	return pieces;
 }
 
-/* Adds the exact square of a double whose exponent is within the limit */
-GS_FN void
-gs_fsum_add_square(int32_t *top, int64_t *w, int n, GsFloatParts parts)
+/* Cuts up the exact square of a double whose exponent is within the limit: five pieces */
+GS_FN GsFSumPieces
+gs_fsum_cut_square(GsFloatParts parts)
 {
+	GsFSumPieces pieces;
 	gs_u128 square = (gs_u128) parts.mantissa * parts.mantissa;
 	int32_t position = 2 * parts.position - 1074;
-	int32_t window;
 	int32_t shift;
 
 	/* What lies below the smallest subnormal is lost, as it is in a product */
@@ -181,13 +188,23 @@ gs_fsum_add_square(int32_t *top, int64_t *w, int n, GsFloatParts parts)
 		square = position > -128 ? square >> -position : 0;
 		position = 0;
 	}
-	window = position / GS_FSUM_BITS;
 	shift = position % GS_FSUM_BITS;
-	gs_fsum_raise(top, w, n, (position + 105) / GS_FSUM_BITS);
-	gs_fsum_add_piece(*top, w, n, window, (uint32_t) (square << shift) & GS_FSUM_MASK, 0);
+	pieces.top = (position + 105) / GS_FSUM_BITS;
+	pieces.window = position / GS_FSUM_BITS;
+	pieces.piece[0] = (uint32_t) (square << shift) & GS_FSUM_MASK;
 	for (int i = 1; i < 5; i++)
-		gs_fsum_add_piece(*top, w, n, window + i,
-						  (uint32_t) (square >> (i * GS_FSUM_BITS - shift)) & GS_FSUM_MASK, 0);
+		pieces.piece[i] = (uint32_t) (square >> (i * GS_FSUM_BITS - shift)) & GS_FSUM_MASK;
+	return pieces;
+}
+
+/* Adds the lowest `npieces` pieces */
+GS_FN void
+gs_fsum_add_pieces(int32_t *top, int64_t *w, int n, GsFSumPieces pieces, int npieces,
+				   int32_t negative)
+{
+	gs_fsum_raise(top, w, n, pieces.top);
+	for (int i = 0; i < npieces; i++)
+		gs_fsum_add_piece(*top, w, n, pieces.window + i, pieces.piece[i], negative);
 }
 
 #ifndef __CUDACC_RTC__
@@ -317,7 +334,7 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
 		}                                                                                          \
 		if (parts.mantissa != 0 || !parts.negative)                                                \
 			sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;                                              \
-		gs_fsum_add_parts(&sum->top, sum->w, N, parts);                                            \
+		gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut(parts), 3, parts.negative);           \
 	}                                                                                              \
 	GS_FN void gs_fsum##N##_add(GpuScanFSum##N *sum, double x)                                     \
 	{                                                                                              \
@@ -336,7 +353,7 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
 		if (parts.exponent > GS_FSUM_F64_LIMIT)                                                    \
 			sum->special |= gs_fsum_special(parts);                                                \
 		else                                                                                       \
-			gs_fsum_add_square(&sum->top, sum->w, N, parts);                                       \
+			gs_fsum_add_pieces(&sum->top, sum->w, N, gs_fsum_cut_square(parts), 5, 0);             \
 	}                                                                                              \
 	GS_FN void gs_fsum##N##_merge(GpuScanFSum##N *sum, const GpuScanFSum##N *from)                 \
 	{                                                                                              \

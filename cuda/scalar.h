@@ -40,7 +40,7 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #define INT32_MIN (-2147483647 - 1)
 #define INT64_MIN (-9223372036854775807LL - 1)
-#define GS_FN static __device__ __forceinline__
+#define GS_FN static __device__ inline
 #define GS_TABLE static __device__ const
 #else
 #include <math.h>

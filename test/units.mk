@@ -16,7 +16,7 @@ out = build/units/$(VARIANT)
 
 # What knows nothing of PostgreSQL.
 library = $(filter src/columns/% src/device/% src/program/check.c src/program/print.c src/program/hash.c src/program/op.c, \
-	$(wildcard src/*/*.c src/*/*/*.c))
+	$(wildcard src/*/*.c src/*/*/*.c)) $(wildcard cuda/*.c)
 sources = $(wildcard test/unit/*.c)
 is_program = '^(int )?main *[(]'
 programs = $(shell grep -lE $(is_program) /dev/null $(sources))
@@ -39,5 +39,8 @@ $(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))
 $(out)/%.o: %.c test/units.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# has their text
+$(out)/cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
 
 -include $(objects:.o=.d)

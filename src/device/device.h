@@ -124,8 +124,16 @@ typedef struct GpuScanDeviceOps
 	 */
 	GpuScanCode (*fetch)(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
 	void (*end)(GpuScanRequest *request);
+
+	/*
+	 * Says that blocks will lie in this memory, which stays until close; before
+	 * the first request.  NULL where that is of no use to the device.  A device
+	 * serves blocks elsewhere too, more slowly.
+	 */
+	GpuScanCode (*register_memory)(GpuScanDevice *device, void *base, size_t size);
 } GpuScanDeviceOps;
 
 extern const GpuScanDeviceOps gpuscan_cpu_device;
+extern const GpuScanDeviceOps gpuscan_cuda_device;
 
 #endif /* GPUSCAN_DEVICE_H */

@@ -45,6 +45,30 @@ __lsan_default_suppressions(void)
 #endif
 
 /*
+ * The device under test: cpu, or what the environment names
+ */
+static const GpuScanDeviceOps *device_ops = &gpuscan_cpu_device;
+
+/* Opens the device.  Where there is none the test is over, and says so. */
+static inline GpuScanDevice *
+open_device(uint32_t threads)
+{
+	const char *name = getenv("GPUSCAN_TEST_DEVICE");
+	const char *error = "";
+	GpuScanDevice *device;
+
+	if (name != NULL && strcmp(name, "cuda") == 0)
+		device_ops = &gpuscan_cuda_device;
+	device = device_ops->open(threads, &error);
+	if (device == NULL)
+	{
+		printf("1..0 # SKIP the %s device does not open: %s\n", device_ops->name, error);
+		exit(0);
+	}
+	return device;
+}
+
+/*
  * Programs
  */
 typedef struct Builder
@@ -633,7 +657,7 @@ fetch_all(GpuScanRequest *request, const GpuScanProgram *program, size_t chunk_s
 	run->row_size = program->row_size;
 	for (;;)
 	{
-		run->fetch_code = gpuscan_cpu_device.fetch(request, chunk, chunk_size, &n);
+		run->fetch_code = device_ops->fetch(request, chunk, chunk_size, &n);
 		if (run->fetch_code != GPUSCAN_OK || n == 0)
 			break;
 		run->rows = realloc(run->rows, (run->nrows + n) * run->row_size);
@@ -704,22 +728,22 @@ run_tables(GpuScanDevice *device, GpuScanRequestOptions *options, Table *const *
 		batches[i - 1] = swap;
 	}
 
-	if (gpuscan_cpu_device.begin(device, options, &request) != GPUSCAN_OK)
+	if (device_ops->begin(device, options, &request) != GPUSCAN_OK)
 	{
 		ok(false, "begin");
 		exit(1);
 	}
 	for (uint32_t i = 0; i < nbatches; i++)
-		gpuscan_cpu_device.push(request, &batches[i]);
+		device_ops->push(request, &batches[i]);
 	WAIT_FOR(run, run->answered == nbatches);
 	if (options->program->aggregate)
 	{
-		gpuscan_cpu_device.finish(request);
+		device_ops->finish(request);
 		WAIT_FOR(run, run->finished);
 		if (run->finish_code == GPUSCAN_OK)
 			fetch_all(request, options->program, 64 * 1024, run);
 	}
-	gpuscan_cpu_device.end(request);
+	device_ops->end(request);
 	WAIT_FOR(run, run->ended > 0);
 	free(batches);
 	return run;

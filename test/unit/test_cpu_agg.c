@@ -685,16 +685,16 @@ test_limits(void)
 	program = by_key(false);
 	options = run_options(new_run(), program, &l, 1, 1);
 	run = options.arg;
-	gpuscan_cpu_device.begin(device, &options, &request);
-	gpuscan_cpu_device.push(request, &(GpuScanBatch){.nblocks = 1, .blocks = table->blocks});
+	device_ops->begin(device, &options, &request);
+	device_ops->push(request, &(GpuScanBatch){.nblocks = 1, .blocks = table->blocks});
 	WAIT_FOR(run, run->answered == 1);
-	gpuscan_cpu_device.finish(request);
+	device_ops->finish(request);
 	WAIT_FOR(run, run->finished);
-	ok(gpuscan_cpu_device.fetch(request, buf, 23, &nrows) == GPUSCAN_OUT_OF_MEMORY,
+	ok(device_ops->fetch(request, buf, 23, &nrows) == GPUSCAN_OUT_OF_MEMORY,
 	   "a buffer for less than a row");
-	ok(gpuscan_cpu_device.fetch(request, buf, 63, &nrows) == GPUSCAN_OK && nrows == 2,
+	ok(device_ops->fetch(request, buf, 63, &nrows) == GPUSCAN_OK && nrows == 2,
 	   "a buffer for two rows");
-	gpuscan_cpu_device.end(request);
+	device_ops->end(request);
 	WAIT_FOR(run, run->ended > 0);
 
 	/* nothing pushed at all */
@@ -729,17 +729,16 @@ test_end(void)
 		GpuScanRequest *request;
 		uint32_t pushed = 0;
 
-		gpuscan_cpu_device.begin(device, &options, &request);
+		device_ops->begin(device, &options, &request);
 		for (uint32_t i = 0; i + 20 < table->nblocks; i += 20, pushed++)
-			gpuscan_cpu_device.push(request,
-									&(GpuScanBatch){.nblocks = 20, .blocks = &table->blocks[i]});
+			device_ops->push(request, &(GpuScanBatch){.nblocks = 20, .blocks = &table->blocks[i]});
 		if (round % 4 >= 2)
 		{
 			WAIT_FOR(run, run->answered == pushed);
-			gpuscan_cpu_device.finish(request);
+			device_ops->finish(request);
 		}
 		usleep((useconds_t) (unit_random(&seed) % 2000));
-		gpuscan_cpu_device.end(request);
+		device_ops->end(request);
 		WAIT_FOR(run, run->ended > 0);
 		wrong += run->ended != 1;
 		finished += run->finished;
@@ -787,10 +786,7 @@ test_corruption(void)
 int
 main(void)
 {
-	const char *error = "";
-
-	device = gpuscan_cpu_device.open(4, &error);
-	ok(device != NULL, "open: %s", error);
+	device = open_device(4);
 	test_everything();
 	test_threads(3000, 1, true);
 	test_threads(20000, 500, true);
@@ -803,6 +799,6 @@ main(void)
 	test_limits();
 	test_end();
 	test_corruption();
-	gpuscan_cpu_device.close(device);
+	device_ops->close(device);
 	return done_testing();
 }

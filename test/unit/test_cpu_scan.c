@@ -562,12 +562,12 @@ test_end(void)
 		GpuScanRequestOptions options = run_options(run, program, &layout, 1, 1);
 		GpuScanRequest *request;
 
-		gpuscan_cpu_device.begin(device, &options, &request);
+		device_ops->begin(device, &options, &request);
 		for (int i = 0; i < 3; i++)
-			gpuscan_cpu_device.push(request, &batch);
+			device_ops->push(request, &batch);
 		if (round % 3 > 0)
 			usleep((useconds_t) (unit_random(&seed) % 500));
-		gpuscan_cpu_device.end(request);
+		device_ops->end(request);
 		WAIT_FOR(run, run->ended > 0);
 		wrong += run->ended != 1;
 		release(run);
@@ -581,8 +581,7 @@ test_close(void)
 {
 	GpuScanProgram *program = third_program();
 	const GpuScanLayout *layout = new_layout(ints, 2, 2, NULL);
-	const char *error;
-	GpuScanDevice *other = gpuscan_cpu_device.open(3, &error);
+	GpuScanDevice *other = open_device(3);
 	Table *tables[20];
 	Run *runs[20];
 	int wrong = 0;
@@ -597,10 +596,10 @@ test_close(void)
 		batch = (GpuScanBatch){.nblocks = tables[i]->nblocks, .blocks = tables[i]->blocks};
 		runs[i] = new_run();
 		options = run_options(runs[i], program, &layout, 1, 2);
-		gpuscan_cpu_device.begin(other, &options, &request);
-		gpuscan_cpu_device.push(request, &batch);
+		device_ops->begin(other, &options, &request);
+		device_ops->push(request, &batch);
 	}
-	gpuscan_cpu_device.close(other);
+	device_ops->close(other);
 	for (int i = 0; i < 20; i++)
 		wrong += runs[i]->ended != 1;
 	ok(wrong == 0, "close ends requests");
@@ -609,10 +608,7 @@ test_close(void)
 int
 main(void)
 {
-	const char *error = "";
-
-	device = gpuscan_cpu_device.open(3, &error);
-	ok(device != NULL, "open: %s", error);
+	device = open_device(3);
 	test_decoding();
 	test_missing();
 	test_boundaries();
@@ -622,6 +618,6 @@ main(void)
 	test_corruption();
 	test_end();
 	test_close();
-	gpuscan_cpu_device.close(device);
+	device_ops->close(device);
 	return done_testing();
 }

@@ -1,0 +1,315 @@
+/*-------------------------------------------------------------------------
+ *
+ * clicks.c
+ *	  The six queries of bench/clicks as Programs, timed on a device alone, then
+ *	  a sweep over the number of groups.
+ *
+ *		clicks [cpu | cuda] [rows] [batches under way]
+ *
+ * Heap pages of the clicks table are made in shared memory that is registered
+ * with the device, as PostgreSQL's buffers would be, and pushed in batches of 32
+ * pages.  Printed are the first run (with compiling), and of five more the
+ * median and bytes of pages per second.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_fixture.h"
+
+#include <math.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NUM_COLUMNS 7
+#define BATCH_PAGES 32
+#define NUM_RUNS 6
+
+enum
+{
+	C_USER,
+	C_TS,
+	C_CATEGORY,
+	C_DURATION,
+	C_LOAD_MS,
+	C_PRICE,
+	C_COUNTRY
+};
+
+static const GpuScanAttr attrs[] = {
+	{4, 4, 0, C_USER},	  {8, 8, 0, C_TS},	   {4, 4, 0, C_CATEGORY}, {8, 8, 0, C_DURATION},
+	{4, 4, 0, C_LOAD_MS}, {-1, 4, 0, C_PRICE}, {-1, 4, 0, C_COUNTRY}};
+
+static char *pages;
+static GpuScanBlock *blocks;
+static uint16_t offsets[300];
+static uint32_t rows_per_page;
+static uint32_t npages;
+static uint64_t nrows;
+static uint32_t nthreads;
+
+static double
+uniform(uint64_t row, uint64_t n)
+{
+	uint64_t state = row * 7 + n;
+
+	return ((double) (unit_random(&state) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec * 1e3 + (double) now.tv_nsec / 1e6;
+}
+
+static void
+make_row(uint64_t i, Value *values)
+{
+	char country[8];
+
+	snprintf(country, sizeof(country), "%c%c", 'A' + (int) (20 * pow(uniform(i, 7), 3)),
+			 'A' + (int) (10 * uniform(i, 8)));
+	values[C_USER] =
+		int4_value((int32_t) (1 + (int64_t) (1e6 * pow(uniform(i, 1), 2)) * 7919 % 1000000));
+	values[C_TS] = int8_value(820454400000000 + (int64_t) (7776e9 * (double) i / (double) nrows));
+	values[C_CATEGORY] = int4_value((int32_t) (500 * pow(uniform(i, 3), 2)));
+	values[C_DURATION] = i % 100 == 99 ? null_value() : f64_value(-45 * log(uniform(i, 4)));
+	values[C_LOAD_MS] = int4_value((int32_t) (150 / (uniform(i, 5) + 0.005)));
+	values[C_PRICE] =
+		i % 20 == 9 ? null_value() : numeric_value(V_SHORT, (int64_t) (-4500 * log(uniform(i, 6))));
+	values[C_COUNTRY] = text_value(V_SHORT, country);
+}
+
+static void *
+make_pages(void *arg)
+{
+	uint32_t first = (uint32_t) (uintptr_t) arg;
+
+	for (uint32_t p = first; p < npages; p += nthreads)
+	{
+		char *page = pages + (size_t) p * PAGE_SIZE;
+		uint32_t at = PAGE_SIZE;
+
+		for (uint32_t i = 0; i < rows_per_page; i++)
+		{
+			char tuple[256] __attribute__((aligned(8))) = {0};
+			Value values[NUM_COLUMNS];
+			uint32_t len;
+			uint32_t lp;
+
+			make_row((uint64_t) p * rows_per_page + i, values);
+			len = form_tuple(tuple, attrs, NUM_COLUMNS, values);
+			at -= (len + 7) / 8 * 8;
+			memcpy(page + at, tuple, len);
+			lp = at | GPUSCAN_LP_NORMAL << 15 | len << 17;
+			memcpy(page + GPUSCAN_PAGE_HEADER_SIZE + 4 * i, &lp, 4);
+		}
+		blocks[p] = (GpuScanBlock){.base = page,
+								   .size = PAGE_SIZE,
+								   .ntuples = rows_per_page,
+								   .offsets = offsets,
+								   .outcome = malloc(rows_per_page)};
+	}
+	return NULL;
+}
+
+static void
+make_table(void)
+{
+	pthread_t threads[64];
+	size_t size;
+
+	rows_per_page = 107;
+	npages = (uint32_t) (nrows / rows_per_page);
+	npages = npages / BATCH_PAGES * BATCH_PAGES;
+	size = (size_t) npages * PAGE_SIZE;
+	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	blocks = calloc(npages, sizeof(GpuScanBlock));
+	for (int i = 0; i < 300; i++)
+		offsets[i] = (uint16_t) (i + 1);
+	nthreads = (uint32_t) sysconf(_SC_NPROCESSORS_ONLN);
+	if (nthreads > 64)
+		nthreads = 64;
+	for (uint32_t i = 0; i < nthreads; i++)
+		pthread_create(&threads[i], NULL, make_pages, (void *) (uintptr_t) i);
+	for (uint32_t i = 0; i < nthreads; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* The Programs, as the compiler would make them */
+static GpuScanProgram *
+query(int number)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t duration = add_input(b, C_DURATION, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t load_ms = add_input(b, C_LOAD_MS, GPUSCAN_DECODE_INT4, 0);
+	uint16_t price = add_input(b, C_PRICE, GPUSCAN_DECODE_DEC64, 2);
+	uint16_t ts = add_input(b, C_TS, GPUSCAN_DECODE_INT8, 0);
+	uint16_t category = add_input(b, C_CATEGORY, GPUSCAN_DECODE_INT4, 0);
+	uint16_t slow = add_instr(b, GPUSCAN_OP_I32_GT, load_ms, add_param(b, GPUSCAN_I32, 3000), 0, 0);
+
+	switch (number)
+	{
+		case 1:
+			b->header.filter = slow;
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+			add_agg(b, GPUSCAN_AGG_SUM_F64, duration, NO_REG);
+			break;
+		case 2:
+			add_key(b, category);
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+			add_agg(b, GPUSCAN_AGG_SUM_F64, duration, NO_REG);
+			add_agg(b, GPUSCAN_AGG_MAX, ts, NO_REG);
+			add_agg(b, GPUSCAN_AGG_SUM_I128, price, NO_REG);
+			break;
+		case 3:
+			add_key(b, add_input(b, C_COUNTRY, GPUSCAN_DECODE_TEXT, 0));
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+			add_agg(b, GPUSCAN_AGG_SUM_I128, price, NO_REG);
+			break;
+		case 4:
+		case 5:
+			add_key(b, add_input(b, C_USER, GPUSCAN_DECODE_INT4, 0));
+			add_agg(b, GPUSCAN_AGG_SUM_F64, duration, NO_REG);
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+			add_agg(b, GPUSCAN_AGG_MAX, ts, NO_REG);
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, slow);
+			if (number == 5)
+				add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, category, NO_REG);
+			break;
+		default:
+		{
+			uint16_t from = add_instr(b, GPUSCAN_OP_I64_GE, ts,
+									  add_param(b, GPUSCAN_I64, 823132800000000), 0, 0);
+			uint16_t to = add_instr(b, GPUSCAN_OP_I64_LT, ts,
+									add_param(b, GPUSCAN_I64, 825638400000000), 0, 0);
+			uint16_t low =
+				add_instr(b, GPUSCAN_OP_I32_LT, category, add_param(b, GPUSCAN_I32, 50), 0, 0);
+
+			b->header.filter = add_instr(b, GPUSCAN_OP_AND,
+										 add_instr(b, GPUSCAN_OP_AND, from, to, 0, 0), low, 0, 0);
+			add_agg(b, GPUSCAN_AGG_SUM_I128,
+					add_instr(b, GPUSCAN_OP_DEC64_MUL, price, add_param(b, GPUSCAN_I64, 95), 0, 0),
+					NO_REG);
+		}
+	}
+	return build_program(b);
+}
+
+/* count, float sum and max by ts modulo n */
+static GpuScanProgram *
+sweep_query(int64_t n)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t ts = add_input(b, C_TS, GPUSCAN_DECODE_INT8, 0);
+
+	add_key(b, add_instr(b, GPUSCAN_OP_INT8_MOD, ts, add_param(b, GPUSCAN_I64, n), 0, 0));
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, add_input(b, C_DURATION, GPUSCAN_DECODE_FLOAT8, 0), NO_REG);
+	add_agg(b, GPUSCAN_AGG_MAX, add_input(b, C_LOAD_MS, GPUSCAN_DECODE_INT4, 0), NO_REG);
+	return build_program(b);
+}
+
+/* Runs a request with at most so many batches under way; the time up to the last row. */
+static double
+run_query(GpuScanDevice *device, const GpuScanProgram *program, const GpuScanLayout *layout,
+		  uint32_t under_way, Run *run, double *scanned)
+{
+	GpuScanRequestOptions options = run_options(run, program, &layout, 1, 0);
+	uint32_t nbatches = npages / BATCH_PAGES;
+	double start = now_ms();
+	GpuScanRequest *request;
+
+	options.memory_limit = UINT64_C(16) << 30;
+	if (device_ops->begin(device, &options, &request) != GPUSCAN_OK)
+		exit(1);
+	for (uint32_t i = 0; i < nbatches; i++)
+	{
+		WAIT_FOR(run, i - run->answered < under_way);
+		device_ops->push(request, &(GpuScanBatch){.nblocks = BATCH_PAGES,
+												  .blocks = &blocks[(size_t) i * BATCH_PAGES]});
+	}
+	WAIT_FOR(run, run->answered == nbatches);
+	*scanned = now_ms() - start;
+	device_ops->finish(request);
+	WAIT_FOR(run, run->finished);
+	if (run->finish_code == GPUSCAN_OK)
+		fetch_all(request, program, 1024 * 1024, run);
+	start = now_ms() - start;
+	device_ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	return start;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *) a;
+	double y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *program,
+		   const GpuScanLayout *layout, uint32_t under_way)
+{
+	double times[NUM_RUNS];
+	double scans[NUM_RUNS];
+	size_t rows = 0;
+	uint64_t memory = 0;
+
+	for (int i = 0; i < NUM_RUNS; i++)
+	{
+		Run *run = new_run();
+
+		times[i] = run_query(device, program, layout, under_way, run, &scans[i]);
+		if (run->finish_code != GPUSCAN_OK)
+			printf("code %d\n", run->finish_code);
+		rows = run->nrows;
+		memory = run->stats.memory;
+		release(run);
+	}
+	qsort(times + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
+	qsort(scans + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
+	printf("%-18s %10.1f %10.1f %10.1f %8.1f %9zu %8.1f\n", name, times[0], times[3], scans[3],
+		   (double) npages * PAGE_SIZE / times[3] / 1e6, rows, (double) memory / 1e6);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const names[] = {"",		   "filtered sum", "by category", "by country",
+										"by user", "and distinct", "net sales"};
+	const GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	uint32_t under_way = argc > 3 ? (uint32_t) atoi(argv[3]) : 1024;
+	GpuScanDevice *device;
+	double start;
+
+	setenv("GPUSCAN_TEST_DEVICE", argc > 1 ? argv[1] : "cuda", 1);
+	nrows = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000000;
+	device = open_device(0);
+	make_table();
+	start = now_ms();
+	if (device_ops->register_memory != NULL &&
+		device_ops->register_memory(device, pages, (size_t) npages * PAGE_SIZE) != GPUSCAN_OK)
+		printf("the pages could not be registered\n");
+	printf("%s: %.1f million rows, %.2f GB, registered in %.0f ms, %u batches under way\n",
+		   device_ops->name, (double) npages * rows_per_page / 1e6,
+		   (double) npages * PAGE_SIZE / 1e9, now_ms() - start, under_way);
+	printf("%-18s %10s %10s %10s %8s %9s %8s\n", "query", "first ms", "median ms", "scan ms",
+		   "GB/s", "rows", "MB used");
+	for (int q = 1; q <= 6; q++)
+		time_query(device, names[q], query(q), layout, under_way);
+	for (int64_t n = 1; n <= (int64_t) nrows; n *= 4)
+	{
+		char name[32];
+
+		snprintf(name, sizeof(name), "%lld groups", (long long) n);
+		time_query(device, name, sweep_query(n), layout, under_way);
+	}
+	device_ops->close(device);
+	return 0;
+}

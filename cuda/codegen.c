@@ -1,0 +1,1151 @@
+/*-------------------------------------------------------------------------
+ *
+ * codegen.c
+ *	  From a Program and its layouts to CUDA C.
+ *
+ * The text is straight-line code over local variables, rN and fN being value
+ * and flags of register N:
+ *
+ *	 decode_P_S		one function for each phase and shape of layout, which finds
+ *					the attributes that the phase reads
+ *	 Keys			a struct of a tuple's keys as words
+ *	 k_run			for each tuple: decode what the filter needs, filter; decode the
+ *					rest; make room in the group's tables; advance the states
+ *	 k_rehash, k_rehash_pairs, k_anchor
+ *					what the host runs when tuples wait for room
+ *	 k_emit			group rows in the form of program.h
+ *
+ * All that varies between runs of one query (constants, members of IN lists,
+ * values of missing attributes) is read from memory, so the text depends on
+ * the shape of Program and layouts alone.
+ *
+ * A group's row on the device: a word with the NULL bits of the keys below their
+ * hash, the keys (a text is its offset in the table's texts), a count of tuples,
+ * further counters, and the states of states.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#define _GNU_SOURCE 1
+#include "codegen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const types[GPUSCAN_NUM_CLASSES] = {"uint8_t", "int32_t", "int64_t", "gs_i128",
+													   "float",	  "double",	 "GsText"};
+static const char *const class_names[GPUSCAN_NUM_CLASSES] = {"bool", "i32", "i64", "i128",
+															 "f32",	 "f64", "text"};
+
+/* The function of scalar.h behind an operation */
+static const struct
+{
+	const char *fn;
+	bool fails;
+} functions[GPUSCAN_NUM_OPS] = {
+#define GPUSCAN_UNARY(name, dst, a, fn) {#fn, false},
+#define GPUSCAN_UNARY_E(name, dst, a, fn) {#fn, true},
+#define GPUSCAN_BINARY(name, dst, a, b, fn) {#fn, false},
+#define GPUSCAN_BINARY_E(name, dst, a, b, fn) {#fn, true},
+#define GPUSCAN_SPECIAL(name, dst, a, b, c) {NULL, false},
+#include "program/ops.h"
+};
+
+/* Where an aggregate keeps what in a group's row on the device */
+typedef struct AggPlace
+{
+	uint32_t counter; /* of arguments that count or, without a filter, that do not; 0: none */
+	uint32_t state;
+	uint32_t distinct; /* number of its table */
+} AggPlace;
+
+typedef struct Generator
+{
+	FILE *out;
+	const CpuPlan *plan;
+	const GpuScanProgram *program;
+	const uint8_t *classes;
+	CudaSource *source;
+	AggPlace *places;
+	uint32_t *key_offsets;
+	uint32_t count_offset;
+	uint32_t nshapes;
+	uint32_t first_of_shape[CUDA_MAX_SHAPES]; /* a layout of each shape */
+} Generator;
+
+#define EMIT(...) fprintf(g->out, __VA_ARGS__)
+
+static bool
+is_float(unsigned cls)
+{
+	return cls == GPUSCAN_F32 || cls == GPUSCAN_F64;
+}
+
+static bool
+same_shape(const GpuScanLayout *a, const GpuScanLayout *b)
+{
+	const GpuScanAttr *x = GPUSCAN_LAYOUT_ATTRS(a);
+	const GpuScanAttr *y = GPUSCAN_LAYOUT_ATTRS(b);
+
+	if (a->natts != b->natts || a->ncolumns != b->ncolumns)
+		return false;
+	for (int i = 0; i < a->natts; i++)
+	{
+		if (x[i].len != y[i].len || x[i].align != y[i].align || x[i].column != y[i].column)
+			return false;
+	}
+	return true;
+}
+
+/* Sorts the layouts by shape; false if there are too many. */
+static bool
+find_shapes(Generator *g, const GpuScanRequestOptions *options)
+{
+	for (uint32_t i = 0; i < options->nlayouts; i++)
+	{
+		uint32_t shape = 0;
+
+		while (shape < g->nshapes &&
+			   !same_shape(options->layouts[i], options->layouts[g->first_of_shape[shape]]))
+			shape++;
+		if (shape == CUDA_MAX_SHAPES)
+			return false;
+		if (shape == g->nshapes)
+			g->first_of_shape[g->nshapes++] = i;
+		g->source->shapes[i] = (uint16_t) shape;
+	}
+	return true;
+}
+
+/* Bytes of an aggregate's state in a group's row on the device */
+static uint32_t
+state_size(const GpuScanAgg *agg)
+{
+	switch ((GpuScanAggKind) agg->kind)
+	{
+		case GPUSCAN_AGG_COUNT:
+			return 0;
+		case GPUSCAN_AGG_SUM_I128:
+			return agg->cls == GPUSCAN_I128 ? 24 : 16;
+		case GPUSCAN_AGG_SQUARES_I128:
+			return 48;
+		case GPUSCAN_AGG_SUM_F64:
+			return 16 + 4 * 8;
+		case GPUSCAN_AGG_SQUARES_F64:
+			return 2 * (16 + 6 * 8);
+		case GPUSCAN_AGG_MIN:
+		case GPUSCAN_AGG_MAX:
+			return agg->cls == GPUSCAN_I128 ? 24 : (is_float(agg->cls) ? 16 : 8);
+		default:
+			return 8;
+	}
+}
+
+/* Lays a group's row out. */
+static void
+place_states(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanKey *keys = GPUSCAN_KEYS(p);
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+	uint32_t offset = 8;
+
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		g->key_offsets[k] = offset;
+		offset += keys[k].cls == GPUSCAN_I128 ? 16 : 8;
+		g->source->has_text_keys |= keys[k].cls == GPUSCAN_TEXT;
+	}
+	g->source->has_texts = g->source->has_text_keys;
+	g->count_offset = offset;
+	offset += 8;
+
+	for (int i = 0; i < p->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		AggPlace *place = &g->places[i];
+
+		if (agg->arg != GPUSCAN_NO_REGISTER || agg->filter != GPUSCAN_NO_REGISTER)
+		{
+			for (int j = 0; j < i && place->counter == 0; j++)
+			{
+				if (aggs[j].arg == agg->arg && aggs[j].filter == agg->filter)
+					place->counter = g->places[j].counter;
+			}
+			if (place->counter == 0)
+			{
+				place->counter = offset;
+				offset += 8;
+			}
+		}
+		place->state = offset;
+		offset += state_size(agg);
+		g->source->has_sums |=
+			agg->kind == GPUSCAN_AGG_SUM_F64 || agg->kind == GPUSCAN_AGG_SQUARES_F64;
+		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
+		{
+			place->distinct = g->source->ndistinct++;
+			g->source->distinct[place->distinct] = place->state;
+			g->source->has_texts |= agg->cls == GPUSCAN_I128 || agg->cls == GPUSCAN_TEXT;
+		}
+	}
+	g->source->has_sums &= p->nkeys > 0;
+	g->source->row_size = (offset + 31) / 32 * 32;
+}
+
+/*
+ * Decoding
+ */
+
+/*
+ * A tuple without NULLs that has all attributes, as most have, is decoded by
+ * code of its own: the leading attributes of fixed length lie at constant
+ * offsets, behind them is one step for each attribute.  Any other is walked from
+ * its start by walk_tuple, which is told where values go by a table.
+ */
+static void
+emit_steps(Generator *g, const CpuDecode *decode)
+{
+	for (int att = decode->nfixed; att < decode->natts; att++)
+	{
+		const GpuScanAttr *attr = &decode->attrs[att];
+		int16_t fetch = decode->fetch_of_att[att];
+		char target[32] = "scratch";
+
+		if (fetch >= 0)
+			snprintf(target, sizeof(target), "v[%d]", decode->fetches[fetch].first_input);
+		if (attr->len == -1)
+			EMIT("\t\tf = walk_varlena(t, %d, %s, offset, %s);\n", attr->align,
+				 fetch >= 0 ? "true" : "false", target);
+		else if (attr->len == -2)
+			EMIT("\t\tf = walk_cstring(t, %d, offset);\n", attr->align);
+		else
+			EMIT("\t\tf = walk_fixed(t, %d, %d, offset, %s);\n", attr->len, attr->align, target);
+		EMIT("\t\tif (f == RECHECK)\n\t\t\treturn RECHECK;\n\t\tfault |= f;\n");
+	}
+}
+
+static void
+emit_decode(Generator *g, int phase, uint32_t shape)
+{
+	const CpuDecode *decode = &g->plan->layouts[g->first_of_shape[shape]][phase];
+	int nvalues = g->plan->phases[phase].ninputs;
+
+	EMIT("GS_TABLE int16_t value_of_%d_%u[] = {", phase, shape);
+	for (int att = 0; att < decode->natts; att++)
+	{
+		int16_t fetch = decode->fetch_of_att[att];
+
+		EMIT("%d, ", fetch < 0 ? -1 : decode->fetches[fetch].first_input);
+	}
+	EMIT("};\n\nGS_DEVICE uint32_t\ndecode_%d_%u(const Tuple &t, const char *layout, GsText "
+		 "*v)\n{\n",
+		 phase, shape);
+	EMIT("\tuint32_t fault = 0;\n\n\tif (t.nulls == 0 && t.natts >= %d && t.size >= %u)\n\t{\n",
+		 decode->natts, decode->fixed_size);
+	EMIT("\t\tuint32_t offset = %u;\n\t\tuint32_t f;\n\t\tGsText scratch;\n\n", decode->fixed_size);
+	for (int f = 0; f < decode->nfetches && decode->fetches[f].fixed; f++)
+		EMIT("\t\tv[%d].p = t.data + %u;\n\t\tv[%d].len = %d;\n", decode->fetches[f].first_input,
+			 decode->fetches[f].offset, decode->fetches[f].first_input,
+			 decode->attrs[decode->fetches[f].att].len);
+	emit_steps(g, decode);
+	EMIT("\t}\n\telse\n\t{\n\t\tGsText w[%d];\n\n"
+		 "\t\tfault = walk_tuple(t, layout, value_of_%d_%u, %d, w);\n",
+		 nvalues, phase, shape, decode->natts);
+	for (int f = 0; f < decode->nfetches; f++)
+		EMIT("\t\tv[%d] = w[%d];\n", decode->fetches[f].first_input,
+			 decode->fetches[f].first_input);
+	EMIT("\t}\n\treturn fault;\n}\n\n");
+}
+
+/* The alignment that a column has in every shape */
+static int
+column_align(const Generator *g, int phase, uint16_t first_input)
+{
+	int align = 8;
+
+	for (uint32_t s = 0; s < g->nshapes; s++)
+	{
+		const CpuDecode *decode = &g->plan->layouts[g->first_of_shape[s]][phase];
+
+		for (int f = 0; f < decode->nfetches; f++)
+		{
+			if (decode->fetches[f].first_input == first_input &&
+				decode->attrs[decode->fetches[f].att].align < align)
+				align = decode->attrs[decode->fetches[f].att].align;
+		}
+	}
+	return align;
+}
+
+static void
+emit_input(Generator *g, int phase, const GpuScanInput *input, int value)
+{
+	int align = column_align(g, phase, (uint16_t) value);
+	int r = input->reg;
+	const char *stored = NULL;
+	int width = 0;
+
+	EMIT("\t%s r%d = %s;\n\tuint8_t f%d = GPUSCAN_NULL;\n", types[g->classes[r]], r,
+		 g->classes[r] == GPUSCAN_TEXT ? "{0, 0}" : "0", r);
+	EMIT("\tif (v[%d].p)\n\t{\n\t\tf%d = 0;\n", value, r);
+	switch ((GpuScanDecode) input->decode)
+	{
+		case GPUSCAN_DECODE_BOOL:
+			EMIT("\t\tr%d = *v[%d].p != 0;\n", r, value);
+			break;
+		case GPUSCAN_DECODE_INT2:
+			stored = "int16_t";
+			width = 2;
+			break;
+		case GPUSCAN_DECODE_INT4:
+		case GPUSCAN_DECODE_FLOAT4:
+			stored = types[g->classes[r]];
+			width = 4;
+			break;
+		case GPUSCAN_DECODE_INT8:
+		case GPUSCAN_DECODE_FLOAT8:
+			stored = types[g->classes[r]];
+			width = 8;
+			break;
+		case GPUSCAN_DECODE_DEC64:
+		case GPUSCAN_DECODE_DEC128:
+			EMIT("\t\tf%d = numeric_to_%s(v[%d], %d, &r%d);\n", r, class_names[g->classes[r]],
+				 value, input->scale, r);
+			break;
+		case GPUSCAN_DECODE_DSCALE:
+			EMIT("\t\tf%d = numeric_dscale(v[%d], &r%d);\n", r, value, r);
+			break;
+		case GPUSCAN_DECODE_TEXT:
+			EMIT("\t\tr%d = v[%d];\n", r, value);
+			break;
+	}
+	if (stored != NULL)
+		EMIT("\t\tr%d = %s<%s>(v[%d].p);\n", r, align >= width ? "load" : "load_unaligned", stored,
+			 value);
+	EMIT("\t}\n");
+}
+
+/* Decodes the phase's inputs, and returns from the tuple with its fault. */
+static void
+emit_inputs(Generator *g, int phase)
+{
+	const CpuPhase *inputs = &g->plan->phases[phase];
+	int value = 0;
+
+	if (inputs->ninputs == 0)
+		return;
+	EMIT("\tGsText v%d[%d];\n\tuint32_t fault%d = 0;\n", phase, inputs->ninputs, phase);
+	if (g->nshapes == 1)
+		EMIT("\tfault%d = decode_%d_0(t, layout, v%d);\n", phase, phase, phase);
+	else
+	{
+		EMIT("\tswitch (block.shape)\n\t{\n");
+		for (uint32_t s = 0; s < g->nshapes; s++)
+			EMIT("\t\tcase %u:\n\t\t\tfault%d = decode_%d_%u(t, layout, v%d);\n\t\t\tbreak;\n", s,
+				 phase, phase, s, phase);
+		EMIT("\t}\n");
+	}
+	EMIT("\tif (fault%d)\n\t\treturn fault%d;\n", phase, phase);
+	EMIT("#define v v%d\n", phase);
+	for (int i = 0; i < inputs->ninputs; i++)
+	{
+		if (i > 0 && inputs->inputs[i].column != inputs->inputs[i - 1].column)
+			value = i;
+		emit_input(g, phase, &inputs->inputs[i], value);
+	}
+	EMIT("#undef v\n");
+}
+
+static void
+emit_params(Generator *g)
+{
+	const GpuScanParam *params = GPUSCAN_PARAMS(g->program);
+
+	for (int i = 0; i < g->program->nparams; i++)
+	{
+		static const char *const values[GPUSCAN_NUM_CLASSES] = {
+			"(uint8_t) (params[%d].lo != 0)",
+			"(int32_t) (uint32_t) params[%d].lo",
+			"(int64_t) params[%d].lo",
+			"wide(params[%d].lo, params[%d].hi)",
+			"bits_as<float>((uint32_t) params[%d].lo)",
+			"bits_as<double>(params[%d].lo)",
+			"text_param(program, &params[%d])"};
+		int r = params[i].reg;
+		char value[80];
+
+		/* one of them names the parameter twice */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+		snprintf(value, sizeof(value), values[g->classes[r]], i, i);
+#pragma GCC diagnostic pop
+		EMIT("\tconst %s r%d = %s;\n\tconst uint8_t f%d = (uint8_t) params[%d].flags;\n",
+			 types[g->classes[r]], r, value, r, i);
+	}
+}
+
+/*
+ * Instructions
+ */
+static void
+emit_any(Generator *g, const GpuScanInstr *instr, unsigned cls)
+{
+	int d = instr->dst;
+	int a = instr->a;
+
+	EMIT("\tconst GpuScanSet *set%d = &sets[%d];\n", d, instr->aux);
+	if (cls == GPUSCAN_TEXT)
+		EMIT("\tuint8_t r%d = f%d == 0 && gs_text_any(r%d, program, (const uint32_t *) (program + "
+			 "set%d->offset), set%d->n);\n",
+			 d, a, a, d, d);
+	else
+		EMIT("\tuint8_t r%d = f%d == 0 && gs_%s_any(r%d, program + set%d->offset, set%d->n);\n", d,
+			 a, class_names[cls], a, d, d);
+	EMIT("\tuint8_t f%d = any_flags(f%d, r%d, set%d);\n", d, a, d, d);
+}
+
+static void
+emit_special(Generator *g, const GpuScanInstr *instr)
+{
+	int d = instr->dst;
+	int a = instr->a;
+	int b = instr->b;
+	int c = instr->c;
+	unsigned cls = g->classes[d];
+	const char *type = types[cls];
+
+	switch (instr->op)
+	{
+		case GPUSCAN_OP_AND:
+		case GPUSCAN_OP_OR:
+			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = logic(r%d, f%d, r%d, f%d, %d, f%d);\n", d, d, a,
+				 a, b, b, instr->op == GPUSCAN_OP_OR, d);
+			return;
+		case GPUSCAN_OP_IS_NULL:
+			EMIT("\tuint8_t r%d = f%d == GPUSCAN_NULL;\n", d, a);
+			break;
+		case GPUSCAN_OP_IS_NOT_NULL:
+			EMIT("\tuint8_t r%d = f%d == 0;\n", d, a);
+			break;
+		case GPUSCAN_OP_IS_TRUE:
+			EMIT("\tuint8_t r%d = f%d == 0 && r%d;\n", d, a, a);
+			break;
+		case GPUSCAN_OP_IS_NOT_TRUE:
+			EMIT("\tuint8_t r%d = !(f%d == 0 && r%d);\n", d, a, a);
+			break;
+		case GPUSCAN_OP_IS_FALSE:
+			EMIT("\tuint8_t r%d = f%d == 0 && !r%d;\n", d, a, a);
+			break;
+		case GPUSCAN_OP_IS_NOT_FALSE:
+			EMIT("\tuint8_t r%d = !(f%d == 0 && !r%d);\n", d, a, a);
+			break;
+		case GPUSCAN_OP_IS_DISTINCT:
+			EMIT("\tuint8_t f%d;\n\tuint8_t r%d = distinct(f%d, f%d, r%d, f%d, f%d);\n", d, d, a, b,
+				 c, c, d);
+			return;
+		default:
+			if (gpuscan_ops[instr->op].set)
+				emit_any(g, instr, gpuscan_ops[instr->op].src[0]);
+			else if (instr->op >= GPUSCAN_OP_SELECT_BOOL && instr->op <= GPUSCAN_OP_SELECT_TEXT)
+			{
+				EMIT("\t%s r%d = f%d == 0 && r%d ? r%d : r%d;\n", type, d, a, a, b, c);
+				EMIT("\tuint8_t f%d = f%d == GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && r%d ? f%d "
+					 ": "
+					 "f%d;\n",
+					 d, a, a, a, b, c);
+			}
+			else if (instr->op >= GPUSCAN_OP_COALESCE_BOOL && instr->op <= GPUSCAN_OP_COALESCE_TEXT)
+			{
+				EMIT("\t%s r%d = f%d == GPUSCAN_NULL ? r%d : r%d;\n", type, d, a, b, a);
+				EMIT("\tuint8_t f%d = f%d == GPUSCAN_NULL ? f%d : f%d;\n", d, a, b, a);
+			}
+			else if (instr->op >= GPUSCAN_OP_NULLIF_BOOL && instr->op <= GPUSCAN_OP_NULLIF_TEXT)
+			{
+				EMIT("\t%s r%d = r%d;\n", type, d, a);
+				EMIT("\tuint8_t f%d = (f%d | f%d) & GPUSCAN_ERROR ? GPUSCAN_ERROR : f%d == 0 && "
+					 "f%d == "
+					 "0 && r%d ? GPUSCAN_NULL : f%d;\n",
+					 d, a, b, a, b, b, a);
+			}
+			else
+			{
+				bool least = instr->op >= GPUSCAN_OP_LEAST_I32 && instr->op <= GPUSCAN_OP_LEAST_F64;
+
+				EMIT("\t%s r%d;\n\tgs_%s_%s(r%d, r%d, &r%d);\n", type, d, class_names[cls],
+					 least ? "least" : "greatest", a, b, d);
+				EMIT("\tr%d = f%d == GPUSCAN_NULL ? r%d : r%d;\n", d, a, b, d);
+				EMIT("\tr%d = f%d == GPUSCAN_NULL ? r%d : r%d;\n", d, b, a, d);
+				EMIT(
+					"\tuint8_t f%d = ((f%d | f%d) & GPUSCAN_ERROR) | (f%d & f%d & GPUSCAN_NULL);\n",
+					d, a, b, a, b);
+			}
+			return;
+	}
+	EMIT("\tuint8_t f%d = f%d & GPUSCAN_ERROR;\n", d, a);
+}
+
+static void
+emit_instr(Generator *g, const GpuScanInstr *instr)
+{
+	const char *fn = functions[instr->op].fn;
+	bool binary = gpuscan_ops[instr->op].src[1] != GPUSCAN_NONE;
+	int d = instr->dst;
+	char operands[32];
+	char flags[32];
+
+	if (fn == NULL)
+	{
+		emit_special(g, instr);
+		return;
+	}
+	snprintf(operands, sizeof(operands), binary ? "r%d, r%d" : "r%d", instr->a, instr->b);
+	snprintf(flags, sizeof(flags), binary ? "f%d | f%d" : "f%d", instr->a, instr->b);
+	EMIT("\t%s r%d;\n", types[g->classes[d]], d);
+	if (functions[instr->op].fails)
+		EMIT("\tuint8_t f%d = %s(%s, &r%d);\n\tf%d = strict(%s, f%d);\n", d, fn, operands, d, d,
+			 flags, d);
+	else
+		EMIT("\t%s(%s, &r%d);\n\tuint8_t f%d = strict(%s, 0);\n", fn, operands, d, d, flags);
+}
+
+static void
+emit_phase(Generator *g, int phase)
+{
+	emit_inputs(g, phase);
+	for (int i = 0; i < g->plan->phases[phase].ninstrs; i++)
+		emit_instr(g, &g->plan->phases[phase].instrs[i]);
+}
+
+/*
+ * Keys
+ */
+static void
+emit_key_struct(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanKey *keys = GPUSCAN_KEYS(p);
+
+	EMIT("struct Keys\n{\n\tstatic const uint32_t row_size = %u;\n\tuint32_t nulls;\n",
+		 g->source->row_size);
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		EMIT("\tuint64_t k%d;\n", k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\tuint64_t h%d;\n", k);
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\tGsText t%d;\n", k);
+	}
+	EMIT("\tGS_MEMBER bool keep_texts(const CudaLaunch &launch)\n\t{\n\t\tbool ok = true;\n");
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\t\tok = ok && ((nulls & %uU) || keep_text(launch, t%d, k%d));\n", 1U << k, k, k);
+	}
+	EMIT("\t\treturn ok;\n\t}\n\tGS_MEMBER void write(char *row) const\n\t{\n");
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		EMIT("\t\t*(uint64_t *) (row + %u) = k%d;\n", g->key_offsets[k], k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\t*(uint64_t *) (row + %u) = h%d;\n", g->key_offsets[k] + 8, k);
+	}
+	EMIT("\t}\n\tGS_MEMBER bool equals(const CudaLaunch &launch, const char *row) const\n\t{\n");
+	EMIT("\t\tbool same = *(const uint32_t *) row == nulls;\n");
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		char word[48];
+
+		snprintf(word, sizeof(word), "*(const uint64_t *) (row + %u)", g->key_offsets[k]);
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\t\tsame = same && ((nulls & %uU) || gs_text_is_equal(kept_text(launch, %s), "
+				 "t%d));\n",
+				 1U << k, word, k);
+		else
+			EMIT("\t\tsame = same && %s == k%d;\n", word, k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\tsame = same && *(const uint64_t *) (row + %u) == h%d;\n",
+				 g->key_offsets[k] + 8, k);
+	}
+	EMIT("\t\treturn same;\n\t}\n};\n\n");
+}
+
+/* Fills `keys` and finds the row of the group. */
+static void
+emit_find_row(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+
+	EMIT("\tKeys keys;\n\tkeys.nulls = 0;\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		int r = keys[k].reg;
+
+		EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n", r);
+		EMIT("\tkeys.nulls |= f%d ? %uU : 0;\n", r, 1U << k);
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\tkeys.k%d = 0;\n\tkeys.t%d = r%d;\n\tif (f%d)\n\t\tkeys.t%d.len = 0;\n", k, k, r,
+				 r, k);
+		else if (keys[k].cls == GPUSCAN_I128)
+			EMIT(
+				"\tkeys.k%d = f%d ? 0 : (uint64_t) r%d;\n\tkeys.h%d = f%d ? 0 : (uint64_t) (r%d >> "
+				"64);\n",
+				k, r, r, k, r, r);
+		else if (is_float(keys[k].cls))
+		{
+			EMIT("\tkeys.k%d = f%d ? 0 : float_word(r%d);\n", k, r, r);
+			EMIT("\tif (keys.k%d == NEGATIVE_ZERO)\n\t\treturn RECHECK;\n", k);
+		}
+		else
+			EMIT("\tkeys.k%d = f%d ? 0 : (uint64_t) (int64_t) r%d;\n", k, r, r);
+	}
+	EMIT("\tuint64_t hash = keys.nulls;\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		EMIT("\thash = mix(hash, keys.%c%d);\n", keys[k].cls == GPUSCAN_TEXT ? 't' : 'k', k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\thash = mix(hash, keys.h%d);\n", k);
+	}
+	EMIT("\tuint32_t row = find_row(launch, keys, (uint32_t) (hash >> 32));\n");
+	EMIT("\tif (row == NO_ROW)\n\t\treturn CUDA_TUPLE_WAITS;\n");
+}
+
+/*
+ * Aggregates
+ */
+
+/* sI: aggregate I sees the tuple and its argument is not NULL.  Errors end it all. */
+static void
+emit_selections(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+
+		if (agg->filter == GPUSCAN_NO_REGISTER)
+			EMIT("\tbool s%d = true;\n", i);
+		else
+			EMIT(
+				"\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\tbool s%d = f%d == 0 && r%d;\n",
+				agg->filter, i, agg->filter, agg->filter);
+		if (agg->arg != GPUSCAN_NO_REGISTER)
+			EMIT("\tif (s%d && f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\ts%d = s%d && f%d == "
+				 "0;\n",
+				 i, agg->arg, i, i, agg->arg);
+	}
+}
+
+/* A type of states.h and its word count for a group's float sum */
+static const char *
+sum_type(const GpuScanAgg *agg)
+{
+	return agg->kind == GPUSCAN_AGG_SUM_F64 ? "GroupSum<4>" : "GroupSum<6>";
+}
+
+static const char *
+sum_limit(const GpuScanAgg *agg)
+{
+	return agg->kind == GPUSCAN_AGG_SUM_F64 && agg->cls == GPUSCAN_F32 ? "GS_FSUM_F32_LIMIT"
+																	   : "GS_FSUM_F64_LIMIT";
+}
+
+/* Float sums reach far enough, distinct values are entered, or the tuple waits. */
+static void
+emit_prepare(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		uint32_t state = g->places[i].state;
+		bool squares = agg->kind == GPUSCAN_AGG_SQUARES_F64;
+
+		if ((squares || agg->kind == GPUSCAN_AGG_SUM_F64) && g->program->nkeys > 0)
+		{
+			EMIT("\tif (s%d && !sum_prepare(launch, (%s *) (p + %u), r%d, %s))\n\t\treturn "
+				 "CUDA_TUPLE_WAITS;\n",
+				 i, sum_type(agg), state, agg->arg, sum_limit(agg));
+			if (squares)
+				EMIT("\tif (s%d && !sum_prepare_square(launch, (%s *) (p + %u), r%d))\n\t\treturn "
+					 "CUDA_TUPLE_WAITS;\n",
+					 i, sum_type(agg), state + 64, agg->arg);
+		}
+	}
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		int r = agg->arg;
+
+		if (agg->kind != GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		if (agg->cls == GPUSCAN_TEXT)
+			EMIT("\tBytes d%d = {r%d};\n", i, r);
+		else if (agg->cls == GPUSCAN_I128)
+			EMIT("\tBytes d%d = {{(const char *) &r%d, 16}};\n", i, r);
+		else if (is_float(agg->cls))
+			EMIT("\tWord d%d = {distinct_word(r%d)};\n", i, r);
+		else
+			EMIT("\tWord d%d = {(uint64_t) (int64_t) r%d};\n", i, r);
+		EMIT("\tif (s%d && !add_pair(launch, %u, row, d%d, (uint64_t *) (p + %u)))\n\t\treturn "
+			 "CUDA_TUPLE_WAITS;\n",
+			 i, g->places[i].distinct, i, g->places[i].state);
+	}
+}
+
+/* True if an earlier aggregate has counted with this one's counter */
+static bool
+counted_before(const Generator *g, int i)
+{
+	for (int j = 0; j < i; j++)
+	{
+		if (g->places[j].counter == g->places[i].counter)
+			return true;
+	}
+	return false;
+}
+
+static void
+emit_group_advance(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tadd_atomic((uint64_t *) (p + %u), 1);\n", g->count_offset);
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		const AggPlace *place = &g->places[i];
+		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
+		const char *cast = is_float(agg->cls)		  ? "(double) "
+						   : agg->cls == GPUSCAN_I128 ? ""
+													  : "(int64_t) ";
+		char state[48];
+
+		snprintf(state, sizeof(state), "(uint64_t *) (p + %u)", place->state);
+		if (place->counter != 0 && !counted_before(g, i))
+			EMIT("\tif (%ss%d)\n\t\tadd_atomic((uint64_t *) (p + %u), 1);\n",
+				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i, place->counter);
+		if (state_size(agg) == 0 || agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		EMIT("\tif (s%d)\n\t{\n", i);
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_SUM_I64:
+				EMIT("\t\tadd_atomic(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
+				break;
+			case GPUSCAN_AGG_SUM_I128:
+				EMIT("\t\t%s(%s, r%d);\n",
+					 agg->cls == GPUSCAN_I128 ? "group_add_checked" : "group_add_wide", state,
+					 agg->arg);
+				break;
+			case GPUSCAN_AGG_SQUARES_I128:
+				EMIT("\t\tif (group_squares(%s, r%d))\n\t\t\treturn RECHECK;\n", state, agg->arg);
+				break;
+			case GPUSCAN_AGG_SUM_F64:
+			case GPUSCAN_AGG_SQUARES_F64:
+				EMIT("\t\tsum_add((%s *) (p + %u), r%d, %s);\n", sum_type(agg), place->state,
+					 agg->arg, sum_limit(agg));
+				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
+					EMIT("\t\tsum_add_square((%s *) (p + %u), r%d);\n", sum_type(agg),
+						 place->state + 64, agg->arg);
+				break;
+			case GPUSCAN_AGG_MIN:
+			case GPUSCAN_AGG_MAX:
+				EMIT("\t\tgroup_extremum<%s>(%s, %sr%d);\n", minmax, state, cast, agg->arg);
+				break;
+			case GPUSCAN_AGG_BOOL_AND:
+			case GPUSCAN_AGG_BIT_AND:
+				EMIT("\t\tgroup_or(%s, ~(uint64_t) (int64_t) r%d);\n", state, agg->arg);
+				break;
+			case GPUSCAN_AGG_BOOL_OR:
+			case GPUSCAN_AGG_BIT_OR:
+				EMIT("\t\tgroup_or(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
+				break;
+			default:
+				break;
+		}
+		EMIT("\t}\n");
+	}
+}
+
+/* The struct of aggregate.h */
+static const char *
+state_type(const GpuScanAgg *agg)
+{
+	switch ((GpuScanAggKind) agg->kind)
+	{
+		case GPUSCAN_AGG_COUNT:
+		case GPUSCAN_AGG_COUNT_DISTINCT:
+			return "GpuScanCountState";
+		case GPUSCAN_AGG_SUM_I64:
+			return "GpuScanSum64State";
+		case GPUSCAN_AGG_SUM_I128:
+			return "GpuScanSum128State";
+		case GPUSCAN_AGG_SQUARES_I128:
+			return "GpuScanSquares128State";
+		case GPUSCAN_AGG_SUM_F64:
+			return "GpuScanSumF64State";
+		case GPUSCAN_AGG_SQUARES_F64:
+			return "GpuScanSquaresF64State";
+		default:
+			return agg->cls == GPUSCAN_I128 ? "GpuScanValue128State" : "GpuScanValueState";
+	}
+}
+
+static void
+emit_local_advance(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tbool bad = false;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
+		const char *cast = is_float(agg->cls)		  ? "(double) "
+						   : agg->cls == GPUSCAN_I128 ? ""
+													  : "(int64_t) ";
+
+		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		EMIT("\tif (s%d)\n\t\t", i);
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_COUNT:
+				EMIT("a%d.n++;\n", i);
+				break;
+			case GPUSCAN_AGG_SUM_I64:
+			case GPUSCAN_AGG_SUM_I128:
+			case GPUSCAN_AGG_SUM_F64:
+				EMIT("bad |= local_sum(a%d, r%d);\n", i, agg->arg);
+				break;
+			case GPUSCAN_AGG_SQUARES_I128:
+			case GPUSCAN_AGG_SQUARES_F64:
+				EMIT("bad |= local_squares(a%d, r%d);\n", i, agg->arg);
+				break;
+			case GPUSCAN_AGG_MIN:
+			case GPUSCAN_AGG_MAX:
+				EMIT("local_extremum<%s>(a%d, %sr%d);\n", minmax, i, cast, agg->arg);
+				break;
+			case GPUSCAN_AGG_BOOL_AND:
+			case GPUSCAN_AGG_BIT_AND:
+				EMIT("local_and(a%d, r%d);\n", i, agg->arg);
+				break;
+			default:
+				EMIT("local_or(a%d, r%d);\n", i, agg->arg);
+				break;
+		}
+	}
+	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
+}
+
+/* Merges the local states of a thread block into its partial row. */
+static void
+emit_local_merge(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tchar *partial = (char *) launch.partials + (uint64_t) blockIdx.x * %uU;\n",
+		 g->program->row_size);
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		const char *merge = "MergeSum";
+
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_COUNT:
+				merge = "MergeCount";
+				break;
+			case GPUSCAN_AGG_MIN:
+				merge = is_float(agg->cls) ? "MergeFloatExtremum<true>" : "MergeExtremum<true>";
+				break;
+			case GPUSCAN_AGG_MAX:
+				merge = is_float(agg->cls) ? "MergeFloatExtremum<false>" : "MergeExtremum<false>";
+				break;
+			case GPUSCAN_AGG_BOOL_AND:
+			case GPUSCAN_AGG_BIT_AND:
+				merge = "MergeAnd";
+				break;
+			case GPUSCAN_AGG_BOOL_OR:
+			case GPUSCAN_AGG_BIT_OR:
+				merge = "MergeOr";
+				break;
+			case GPUSCAN_AGG_COUNT_DISTINCT:
+				continue;
+			default:
+				break;
+		}
+		EMIT("\tmerge_block<%s>(launch, a%d, pages, partial + %u);\n", merge, i, agg->offset);
+	}
+}
+
+/*
+ * Kernels
+ */
+static void
+emit_run(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+	bool local = p->aggregate && p->nkeys == 0;
+
+	EMIT("extern \"C\" __global__ void __launch_bounds__(CUDA_THREADS)\n"
+		 "k_run(const __grid_constant__ CudaLaunch launch)\n{\n"
+		 "\t__shared__ __align__(16) char pages[CUDA_WARPS * CUDA_PAGE_SIZE];\n"
+		 "\tconst char *program = (const char *) launch.program;\n"
+		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
+		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n",
+		 p->params, p->sets);
+	for (int i = 0; local && i < p->naggs; i++)
+		EMIT("\t%s a%d = {};\n", state_type(&aggs[i]), i);
+	EMIT("\trun_blocks<%s>(launch, pages, [&](const Tuple &t, const CudaBlock &block) -> uint32_t\n"
+		 "\t{\n\tconst char *layout = ((const char *const *) launch.layouts)[block.layout];\n",
+		 p->aggregate ? "false" : "true");
+
+	emit_params(g);
+	emit_phase(g, CPU_FILTER);
+	if (p->filter != GPUSCAN_NO_REGISTER)
+		EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\tif (f%d || !r%d)\n\t\treturn "
+			 "REJECTED;\n",
+			 p->filter, p->filter, p->filter);
+	if (p->aggregate)
+	{
+		emit_phase(g, CPU_REST);
+		emit_selections(g);
+		if (local)
+			EMIT("\tconst uint32_t row = 0;\n");
+		else
+			emit_find_row(g);
+		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
+			 g->source->row_size);
+		emit_prepare(g);
+		if (local)
+			emit_local_advance(g);
+		else
+			emit_group_advance(g);
+	}
+	EMIT("\treturn PASSED;\n\t});\n");
+	if (local)
+		emit_local_merge(g);
+	EMIT("}\n\n");
+}
+
+static void
+emit_rehash(Generator *g)
+{
+	EMIT("extern \"C\" __global__ void\n"
+		 "k_rehash(const __grid_constant__ CudaLaunch launch, uint32_t nrows)\n{\n"
+		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
+		 "blockDim.x)\n"
+		 "\t\tplace_row(launch, i, *(const uint32_t *) ((const char *) launch.table.rows + "
+		 "(uint64_t) i * %uU + 4));\n}\n\n",
+		 g->source->row_size);
+}
+
+static void
+emit_rehash_pairs(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("extern \"C\" __global__ void\n"
+		 "k_rehash_pairs(const __grid_constant__ CudaLaunch launch, CudaDistinct old, uint32_t "
+		 "number)\n{\n\tswitch (number)\n\t{\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			EMIT("\t\tcase %u:\n\t\t\tplace_pairs<%s>(launch, old, number);\n\t\t\tbreak;\n",
+				 g->places[i].distinct,
+				 aggs[i].cls == GPUSCAN_TEXT || aggs[i].cls == GPUSCAN_I128 ? "Bytes" : "Word");
+	}
+	EMIT("\t}\n}\n\n");
+}
+
+static void
+emit_anchor(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("extern \"C\" __global__ void\n"
+		 "k_anchor(const __grid_constant__ CudaLaunch launch, uint32_t nrows)\n{\n"
+		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
+		 "blockDim.x)\n\t{\n"
+		 "\t\tchar *p = (char *) launch.table.rows + (uint64_t) i * %uU;\n",
+		 g->source->row_size);
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		bool squares = aggs[i].kind == GPUSCAN_AGG_SQUARES_F64;
+
+		if (squares || aggs[i].kind == GPUSCAN_AGG_SUM_F64)
+			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state);
+		if (squares)
+			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state + 64);
+	}
+	EMIT("\t}\n}\n\n");
+}
+
+static void
+emit_emit_state(Generator *g, int i)
+{
+	const GpuScanAgg *agg = &GPUSCAN_AGGS(g->program)[i];
+	const AggPlace *place = &g->places[i];
+	const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
+
+	EMIT("\t\t{\n\t\t\t%s *a = (%s *) (out + %u);\n\t\t\tconst uint64_t *s = (const uint64_t *) (p "
+		 "+ "
+		 "%u);\n",
+		 state_type(agg), state_type(agg), agg->offset, place->state);
+	if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
+		EMIT("\t\t\ta->n = (int64_t) s[0];\n");
+	else if (place->counter == 0)
+		EMIT("\t\t\ta->n = count;\n");
+	else
+		EMIT("\t\t\ta->n = %s*(const int64_t *) (p + %u);\n",
+			 agg->filter == GPUSCAN_NO_REGISTER ? "count - " : "", place->counter);
+	EMIT("\t\t\tif (a->n != 0)\n\t\t\t{\n");
+	switch ((GpuScanAggKind) agg->kind)
+	{
+		case GPUSCAN_AGG_COUNT:
+		case GPUSCAN_AGG_COUNT_DISTINCT:
+			break;
+		case GPUSCAN_AGG_SUM_I64:
+			EMIT("\t\t\t\ta->sum = (int64_t) s[0];\n");
+			break;
+		case GPUSCAN_AGG_SUM_I128:
+			EMIT("\t\t\t\tok = emit_sum(a, s, %s) && ok;\n",
+				 agg->cls == GPUSCAN_I128 ? "true" : "false");
+			break;
+		case GPUSCAN_AGG_SQUARES_I128:
+			EMIT("\t\t\t\tok = emit_squares(a, s) && ok;\n");
+			break;
+		case GPUSCAN_AGG_SUM_F64:
+		case GPUSCAN_AGG_SQUARES_F64:
+			EMIT("\t\t\t\tok = a->n <= GPUSCAN_FSUM_MAX_N && ok;\n"
+				 "\t\t\t\tok = emit_fsum(&a->sum, %d, (const %s *) s) && ok;\n",
+				 agg->kind == GPUSCAN_AGG_SUM_F64 ? 3 : 5, sum_type(agg));
+			if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
+				EMIT("\t\t\t\tok = emit_fsum(&a->squares, 5, (const %s *) (s + 8)) && ok;\n",
+					 sum_type(agg));
+			break;
+		case GPUSCAN_AGG_MIN:
+		case GPUSCAN_AGG_MAX:
+			if (agg->cls == GPUSCAN_I128)
+				EMIT("\t\t\t\ta->lo = s[1];\n\t\t\t\ta->hi = (int64_t) s[2];\n");
+			else if (is_float(agg->cls))
+				EMIT("\t\t\t\tok = emit_float_extremum<%s>(a, s) && ok;\n", minmax);
+			else
+				EMIT("\t\t\t\temit_extremum<%s>(a, s);\n", minmax);
+			break;
+		case GPUSCAN_AGG_BOOL_AND:
+		case GPUSCAN_AGG_BIT_AND:
+			EMIT("\t\t\t\ta->value.i = (int64_t) ~s[0];\n");
+			break;
+		case GPUSCAN_AGG_BOOL_OR:
+		case GPUSCAN_AGG_BIT_OR:
+			EMIT("\t\t\t\ta->value.i = (int64_t) s[0];\n");
+			break;
+	}
+	EMIT("\t\t\t}\n\t\t}\n");
+}
+
+static void
+emit_emit(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanKey *keys = GPUSCAN_KEYS(p);
+
+	EMIT("extern \"C\" __global__ void\n"
+		 "k_emit(const __grid_constant__ CudaLaunch launch, uint32_t nrows, char *rows)\n{\n"
+		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
+		 "blockDim.x)\n\t{\n"
+		 "\t\tconst char *p = (const char *) launch.table.rows + (uint64_t) i * %uU;\n"
+		 "\t\tchar *out = rows + (uint64_t) i * %uU;\n"
+		 "\t\tconst int64_t count = *(const int64_t *) (p + %u);\n"
+		 "\t\tbool ok = true;\n\n"
+		 "\t\t*(uint64_t *) out = *(const uint32_t *) p;\n",
+		 g->source->row_size, p->row_size, g->count_offset);
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n", keys[k].offset,
+			 g->key_offsets[k]);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n",
+				 keys[k].offset + 8, g->key_offsets[k] + 8);
+	}
+	for (int i = 0; i < p->naggs; i++)
+		emit_emit_state(g, i);
+	EMIT("\t\tif (!ok)\n\t\t\tatomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);\n\t}\n}\n");
+}
+
+static void
+emit_source(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+
+	EMIT("#include \"kernel.h\"\n\n");
+	for (uint32_t shape = 0; shape < g->nshapes; shape++)
+	{
+		for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
+		{
+			if (g->plan->phases[phase].ninputs > 0)
+				emit_decode(g, phase, shape);
+		}
+	}
+	if (p->nkeys > 0)
+		emit_key_struct(g);
+	emit_run(g);
+	if (p->nkeys > 0)
+	{
+		emit_rehash(g);
+		emit_emit(g);
+	}
+	if (g->source->ndistinct > 0)
+		emit_rehash_pairs(g);
+	if (g->source->has_sums)
+		emit_anchor(g);
+}
+
+GpuScanCode
+gpuscan_cuda_source_create(CudaSource *source, const CpuPlan *plan,
+						   const GpuScanRequestOptions *options)
+{
+	const GpuScanProgram *p = plan->program;
+	GpuScanCode code = GPUSCAN_OUT_OF_MEMORY;
+	Generator g = {.plan = plan, .program = p, .classes = GPUSCAN_REG_CLASSES(p), .source = source};
+
+	memset(source, 0, sizeof(*source));
+	source->shapes = calloc(options->nlayouts + 1, sizeof(uint16_t));
+	source->distinct = calloc((size_t) p->naggs + 1, sizeof(uint32_t));
+	g.places = calloc((size_t) p->naggs + 1, sizeof(AggPlace));
+	g.key_offsets = calloc((size_t) p->nkeys + 1, sizeof(uint32_t));
+	g.out = open_memstream(&source->text, &source->size);
+	if (source->shapes != NULL && source->distinct != NULL && g.places != NULL &&
+		g.key_offsets != NULL && g.out != NULL)
+	{
+		if (options->nlayouts > UINT16_MAX || !find_shapes(&g, options))
+			code = GPUSCAN_LEFT_TO_POSTGRES;
+		else
+		{
+			place_states(&g);
+			emit_source(&g);
+			code = GPUSCAN_OK;
+		}
+	}
+	if (g.out != NULL && fclose(g.out) != 0 && code == GPUSCAN_OK)
+		code = GPUSCAN_OUT_OF_MEMORY;
+	free(g.places);
+	free(g.key_offsets);
+	if (code != GPUSCAN_OK)
+		gpuscan_cuda_source_free(source);
+	return code;
+}
+
+void
+gpuscan_cuda_source_free(CudaSource *source)
+{
+	free(source->text);
+	free(source->shapes);
+	free(source->distinct);
+	memset(source, 0, sizeof(*source));
+}

@@ -1,0 +1,218 @@
+/*-------------------------------------------------------------------------
+ *
+ * cuda_device.h
+ *	  What the files of the cuda device share.
+ *
+ * Every request is served by one lane: a host thread with streams and pinned
+ * memory, which stays for the next request.  Up to CUDA_SLOTS launches of a
+ * lane are under way at a time, each in a slot with a stream of its own; they
+ * work on the same table, and only a table that grows waits for all of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CUDA_DEVICE_H
+#define GPUSCAN_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "codegen.h"
+#include "driver.h"
+#include "launch.h"
+
+#define CUDA_SLOTS 3
+#define CUDA_MAX_REGIONS 16
+
+/* Blocks, and bytes of pinned memory, of one launch; a batch goes beyond if it is larger itself. */
+#define CUDA_LAUNCH_BLOCKS 4096
+#define CUDA_LAUNCH_PINNED ((size_t) 8 * 1024 * 1024)
+
+/* Rows are copied to the host in pieces of this size. */
+#define CUDA_WINDOW_SIZE ((size_t) 4 * 1024 * 1024)
+
+/*
+ * Compiled kernels, kernels.c
+ */
+typedef enum CudaKernelState
+{
+	CUDA_KERNELS_COMPILING,
+	CUDA_KERNELS_READY,
+	CUDA_KERNELS_FAILED
+} CudaKernelState;
+
+typedef struct CudaKernels
+{
+	struct CudaKernels *next; /* the one used last comes first */
+	GpuScanDevice *device;
+	CudaKernelState state; /* and the two above: under the cache's lock */
+	uint32_t users;		   /* the same; the thread that compiles is one */
+	char *text;
+	GpuScanCode code; /* of a failure */
+	CUmodule module;
+	CUfunction run;
+	CUfunction rehash; /* and the following: NULL where there is none */
+	CUfunction rehash_pairs;
+	CUfunction anchor;
+	CUfunction emit;
+	uint32_t max_grid; /* thread blocks of k_run that the device holds at a time */
+} CudaKernels;
+
+typedef struct CudaKernelCache
+{
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a state, or `compiling` */
+	CudaKernels *first;
+	uint32_t n;
+	uint32_t compiling; /* threads */
+} CudaKernelCache;
+
+/*
+ * Compiles a text for an architecture.  *image is malloc'd; false: *log, if not
+ * NULL, is malloc'd and says why.
+ */
+extern bool gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log);
+
+extern void gpuscan_cuda_kernels_init(GpuScanDevice *device);
+
+/* After the last request. */
+extern void gpuscan_cuda_kernels_free_all(GpuScanDevice *device);
+
+/* Finds or compiles a request's kernels; GPUSCAN_CANCELLED if it is ended meanwhile. */
+extern GpuScanCode
+gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, CudaKernels **kernels);
+extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *kernels);
+
+/*
+ * Lanes, lane.c
+ */
+typedef struct CudaBatch
+{
+	struct CudaBatch *next;
+	GpuScanBatch batch;
+} CudaBatch;
+
+typedef struct CudaSlot
+{
+	CUstream stream;
+	bool busy;
+	CudaBatch *batches; /* of the launch */
+	uint32_t nblocks;
+	uint32_t ntuples;
+	uint32_t generation; /* of the table at the launch */
+	char *pinned;		 /* CudaBlock[], copies of places and blocks, outcomes */
+	size_t pinned_size;
+	uint8_t *outcomes; /* in `pinned` */
+	CUdeviceptr outcome;
+	size_t outcome_size;
+	CudaResult *result; /* pinned */
+	CUdeviceptr device_result;
+	CUdeviceptr partials;
+} CudaSlot;
+
+typedef struct CudaLane
+{
+	struct CudaLane *next;
+	GpuScanDevice *device;
+	pthread_t thread;
+	pthread_cond_t wake;
+	GpuScanRequest *request; /* under the device's lock; NULL: idle */
+	bool opened;			 /* streams and pinned memory are there */
+	CudaSlot slots[CUDA_SLOTS];
+	char *window; /* pinned, CUDA_WINDOW_SIZE */
+} CudaLane;
+
+extern bool gpuscan_cuda_is_ended(GpuScanRequest *request);
+
+/* The thread of a lane. */
+extern void *gpuscan_cuda_lane_main(void *lane);
+
+/* Host memory that the device reads in place */
+typedef struct CudaRegion
+{
+	const char *base;
+	size_t size;
+	CUdeviceptr address;
+} CudaRegion;
+
+struct GpuScanDevice
+{
+	CUdevice device;
+	CUcontext context;
+	int major;
+	int minor;
+	int multiprocessors;
+	atomic_bool failed; /* the context can serve nobody any more */
+	CudaKernelCache kernels;
+	uint32_t nregions; /* set before the first request */
+	CudaRegion regions[CUDA_MAX_REGIONS];
+
+	pthread_mutex_t lock;
+	bool closing; /* under the lock, as is the list */
+	CudaLane *lanes;
+};
+
+struct GpuScanRequest
+{
+	GpuScanDevice *device;
+	CudaLane *lane;
+	GpuScanRequestOptions options;
+	CpuPlan *plan;
+
+	/* Under the device's lock */
+	bool ended;
+	bool finishing;
+	CudaBatch *first; /* batches that wait */
+	CudaBatch *last;
+
+	/* The lane's */
+	GpuScanCode code; /* the first failure of an aggregation, or of the beginning */
+	CudaSource source;
+	CudaKernels *kernels;
+	uint64_t used; /* bytes of device memory */
+	GpuScanRequestStats stats;
+	CUdeviceptr program; /* the Program, then pointers to layouts, then layouts */
+	size_t program_size;
+	uint64_t layouts;
+	CudaTable table;
+	size_t texts_size;
+	size_t control_size;
+	CudaDistinct *distinct; /* the host's copy */
+	uint32_t generation;	/* of the table: grows with it */
+	bool finished;
+
+	/* The result; once finished, fetch's */
+	uint32_t nrows;
+	uint64_t rows; /* in device memory, or 0 */
+	char *row;	   /* the one without keys, in host memory */
+	char *texts;   /* a copy of table.texts */
+	size_t texts_used;
+	uint32_t next_row;
+	uint32_t window_first; /* the rows that the lane's window holds */
+	uint32_t window_end;
+};
+
+/* Maps a result of the driver; what cannot be recovered from marks the device. */
+extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
+
+/*
+ * Memory and tables of a request, table.c.  All on the first slot's stream.
+ */
+extern GpuScanCode gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer);
+extern void gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size);
+
+extern GpuScanCode gpuscan_cuda_table_create(GpuScanRequest *request);
+extern void gpuscan_cuda_table_free(GpuScanRequest *request);
+
+/* Makes room where `full` says; no launch is under way. */
+extern GpuScanCode gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full);
+
+/* Makes the result, when every launch is done. */
+extern GpuScanCode gpuscan_cuda_table_finish(GpuScanRequest *request);
+
+/* The argument of kernels that work on the table alone */
+extern CudaLaunch gpuscan_cuda_table_launch(const GpuScanRequest *request);
+
+extern GpuScanCode
+gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
+
+#endif /* GPUSCAN_CUDA_DEVICE_H */

@@ -1,0 +1,688 @@
+/*-------------------------------------------------------------------------
+ *
+ * lane.c
+ *	  Serving requests: from batches to launches, and back to outcomes.
+ *
+ *	 set up the request: compile its kernels, upload the Program, make tables
+ *	 until the request is ended
+ *		gather the batches that wait into a launch, if a slot is free
+ *		else complete the oldest launch
+ *			while tuples wait for room: grow the tables, launch again
+ *			hand outcomes out, answer the batches
+ *		once everything is done and finish was called: make the result
+ *
+ * A block in registered memory is read in place by the kernel, any other is
+ * copied to pinned memory first; so are its line pointers or staged places.
+ *
+ * Ending.  A launch under way is waited for, since its kernel reads the
+ * request's memory; it takes a few milliseconds at most.  Batches are not
+ * answered any more.
+ *
+ * Failing.  A failed batch of an aggregation makes its result worthless: what
+ * comes behind is answered with the same code.  An error of CUDA fails the
+ * request, and if the context is lost the device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cuda_device.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define TRY(expression)                                                                            \
+	do                                                                                             \
+	{                                                                                              \
+		GpuScanCode try_code = (expression);                                                       \
+                                                                                                   \
+		if (try_code != GPUSCAN_OK)                                                                \
+			return try_code;                                                                       \
+	} while (0)
+
+#define CUDA(call) gpuscan_cuda_code(request->device, gpuscan_cuda.call)
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+bool
+gpuscan_cuda_is_ended(GpuScanRequest *request)
+{
+	bool ended;
+
+	pthread_mutex_lock(&request->device->lock);
+	ended = request->ended;
+	pthread_mutex_unlock(&request->device->lock);
+	return ended;
+}
+
+static size_t
+round_up(size_t size, size_t to)
+{
+	return (size + to - 1) / to * to;
+}
+
+/*
+ * Streams and pinned memory, which the lane keeps
+ */
+static GpuScanCode
+open_lane(GpuScanRequest *request)
+{
+	CudaLane *lane = request->lane;
+
+	if (lane->opened)
+		return GPUSCAN_OK;
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		CudaSlot *slot = &lane->slots[i];
+
+		if (slot->stream == NULL)
+			TRY(CUDA(stream_create(&slot->stream, CU_STREAM_NON_BLOCKING)));
+		if (slot->result == NULL)
+			TRY(CUDA(
+				host_alloc((void **) &slot->result, sizeof(CudaResult), CU_MEMHOSTALLOC_PORTABLE)));
+	}
+	if (lane->window == NULL)
+		TRY(CUDA(host_alloc((void **) &lane->window, CUDA_WINDOW_SIZE, CU_MEMHOSTALLOC_PORTABLE)));
+	lane->opened = true;
+	return GPUSCAN_OK;
+}
+
+static void
+close_lane(CudaLane *lane)
+{
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		if (lane->slots[i].stream != NULL)
+			(void) gpuscan_cuda.stream_destroy(lane->slots[i].stream);
+		if (lane->slots[i].result != NULL)
+			(void) gpuscan_cuda.host_free(lane->slots[i].result);
+		if (lane->slots[i].pinned != NULL)
+			(void) gpuscan_cuda.host_free(lane->slots[i].pinned);
+	}
+	if (lane->window != NULL)
+		(void) gpuscan_cuda.host_free(lane->window);
+}
+
+/*
+ * The beginning of a request
+ */
+
+/* One piece of memory: the Program, the addresses of the layouts, the layouts */
+static GpuScanCode
+upload_program(GpuScanRequest *request)
+{
+	const GpuScanRequestOptions *options = &request->options;
+	CUstream stream = request->lane->slots[0].stream;
+	size_t table_at = round_up(options->program->size, 256);
+	size_t size = table_at + round_up(options->nlayouts * sizeof(uint64_t), 256);
+	size_t at = size;
+	char *copy;
+	GpuScanCode code;
+
+	for (uint32_t i = 0; i < options->nlayouts; i++)
+		size += round_up(options->layouts[i]->size, 256);
+	TRY(gpuscan_cuda_alloc(request, size, &request->program));
+	request->program_size = size;
+	request->layouts = request->program + table_at;
+
+	copy = calloc(1, size);
+	if (copy == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	memcpy(copy, options->program, options->program->size);
+	for (uint32_t i = 0; i < options->nlayouts; i++)
+	{
+		((uint64_t *) (copy + table_at))[i] = request->program + at;
+		memcpy(copy + at, options->layouts[i], options->layouts[i]->size);
+		at += round_up(options->layouts[i]->size, 256);
+	}
+	code = CUDA(copy_to_device(request->program, copy, size, stream));
+	if (code == GPUSCAN_OK)
+		code = CUDA(stream_synchronize(stream));
+	free(copy);
+	return code;
+}
+
+static size_t
+partials_size(const GpuScanRequest *request)
+{
+	bool single = request->options.program->aggregate && request->options.program->nkeys == 0;
+
+	return single ? (size_t) request->kernels->max_grid * request->options.program->row_size : 0;
+}
+
+static GpuScanCode
+set_up(GpuScanRequest *request)
+{
+	CUstream stream;
+
+	if (atomic_load(&request->device->failed))
+		return GPUSCAN_DEVICE_FAILED;
+	TRY(CUDA(context_set_current(request->device->context)));
+	TRY(open_lane(request));
+	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
+	TRY(gpuscan_cuda_kernels_get(request, &request->source, &request->kernels));
+	TRY(upload_program(request));
+	TRY(gpuscan_cuda_table_create(request));
+	stream = request->lane->slots[0].stream;
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		CudaSlot *slot = &request->lane->slots[i];
+		size_t size = partials_size(request);
+
+		TRY(gpuscan_cuda_alloc(request, sizeof(CudaResult), &slot->device_result));
+		if (size == 0)
+			continue;
+		TRY(gpuscan_cuda_alloc(request, size, &slot->partials));
+		TRY(CUDA(fill(slot->partials, 0, size, stream)));
+	}
+	return CUDA(stream_synchronize(stream));
+}
+
+/*
+ * Gathering batches
+ */
+
+/* The address at which the device reads host memory in place, or 0 */
+static uint64_t
+device_address(const GpuScanDevice *device, const void *memory, size_t size, size_t align)
+{
+	const char *p = memory;
+
+	for (uint32_t i = 0; i < device->nregions; i++)
+	{
+		const CudaRegion *region = &device->regions[i];
+
+		if (p >= region->base && size <= region->size &&
+			(size_t) (p - region->base) <= region->size - size)
+		{
+			uint64_t address = region->address + (uint64_t) (p - region->base);
+
+			return address % align == 0 ? address : 0;
+		}
+	}
+	return 0;
+}
+
+/* What a block takes of pinned memory, and where it is read in place */
+typedef struct BlockPlan
+{
+	uint64_t base; /* 0: to be copied */
+	uint64_t places;
+	size_t base_size;
+	size_t places_size;
+} BlockPlan;
+
+static BlockPlan
+plan_block(const GpuScanDevice *device, const GpuScanBlock *block)
+{
+	const void *places = block->offsets != NULL ? (const void *) block->offsets : block->staged;
+	size_t width = block->offsets != NULL ? sizeof(uint16_t) : sizeof(GpuScanStagedTuple);
+	size_t size = block->ntuples * width;
+	BlockPlan plan = {0, 0, 0, 0};
+
+	/* a large one is not copied to shared memory, where nobody changes it any more */
+	if (block->size <= CUDA_PAGE_SIZE && block->size % 16 == 0)
+		plan.base = device_address(device, block->base, block->size, 16);
+	if (size > 0)
+		plan.places = device_address(device, places, size, width);
+	plan.base_size = plan.base == 0 ? round_up(block->size, 16) : 0;
+	plan.places_size = plan.places == 0 ? round_up(size, 16) : 0;
+	return plan;
+}
+
+static bool
+block_is_valid(const GpuScanRequest *request, const GpuScanBlock *block)
+{
+	return block->layout < request->options.nlayouts && block->size <= INT32_MAX &&
+		   (block->ntuples == 0 || block->offsets != NULL || block->staged != NULL);
+}
+
+/* Blocks and bytes of a batch; false if it is not well formed */
+static bool
+measure_batch(const GpuScanRequest *request, const GpuScanBatch *batch, size_t *pinned,
+			  uint64_t *ntuples)
+{
+	*pinned = batch->nblocks * sizeof(CudaBlock);
+	*ntuples = 0;
+	for (uint32_t i = 0; i < batch->nblocks; i++)
+	{
+		BlockPlan plan;
+
+		if (!block_is_valid(request, &batch->blocks[i]))
+			return false;
+		plan = plan_block(request->device, &batch->blocks[i]);
+		*pinned += plan.base_size + plan.places_size;
+		*ntuples += batch->blocks[i].ntuples;
+	}
+	*pinned += *ntuples;
+	return *ntuples <= INT32_MAX;
+}
+
+static void
+answer(GpuScanRequest *request, CudaBatch *batch, GpuScanCode code)
+{
+	request->options.batch_done(request->options.arg, batch->batch.tag, code);
+	free(batch);
+}
+
+/* Takes the batch that waits longest; NULL: none. */
+static CudaBatch *
+pop_batch(GpuScanRequest *request)
+{
+	CudaBatch *batch;
+
+	pthread_mutex_lock(&request->device->lock);
+	batch = request->first;
+	if (batch != NULL)
+	{
+		request->first = batch->next;
+		if (request->first == NULL)
+			request->last = NULL;
+	}
+	pthread_mutex_unlock(&request->device->lock);
+	return batch;
+}
+
+/* Puts it back. */
+static void
+unpop_batch(GpuScanRequest *request, CudaBatch *batch)
+{
+	pthread_mutex_lock(&request->device->lock);
+	batch->next = request->first;
+	request->first = batch;
+	if (request->last == NULL)
+		request->last = batch;
+	pthread_mutex_unlock(&request->device->lock);
+}
+
+/* Takes batches for one launch, and answers those that get none. */
+static size_t
+take_batches(GpuScanRequest *request, CudaSlot *slot)
+{
+	CudaBatch **link = &slot->batches;
+	size_t total = 0;
+	CudaBatch *batch;
+
+	slot->nblocks = 0;
+	slot->ntuples = 0;
+	while ((batch = pop_batch(request)) != NULL)
+	{
+		size_t pinned = 0;
+		uint64_t ntuples = 0;
+		GpuScanCode code = request->code;
+
+		if (code == GPUSCAN_OK && !measure_batch(request, &batch->batch, &pinned, &ntuples))
+			code = GPUSCAN_INVALID;
+		if (code != GPUSCAN_OK)
+		{
+			if (request->options.program->aggregate)
+				request->code = code;
+			answer(request, batch, code);
+			continue;
+		}
+		if (slot->batches != NULL &&
+			(slot->nblocks + batch->batch.nblocks > CUDA_LAUNCH_BLOCKS ||
+			 total + pinned > CUDA_LAUNCH_PINNED || slot->ntuples + ntuples > INT32_MAX))
+		{
+			unpop_batch(request, batch);
+			break;
+		}
+		batch->next = NULL;
+		*link = batch;
+		link = &batch->next;
+		total += pinned;
+		slot->nblocks += batch->batch.nblocks;
+		slot->ntuples += (uint32_t) ntuples;
+	}
+	return total;
+}
+
+/* Frees what waits of a request that was ended. */
+static void
+drop_batches(GpuScanRequest *request)
+{
+	CudaBatch *batch;
+
+	while ((batch = pop_batch(request)) != NULL)
+		free(batch);
+}
+
+/*
+ * Launching
+ */
+static GpuScanCode
+reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
+{
+	if (slot->pinned_size < pinned)
+	{
+		size_t size = round_up(pinned + pinned / 4, (size_t) 64 * 1024);
+
+		if (slot->pinned != NULL)
+			(void) CUDA(host_free(slot->pinned));
+		slot->pinned = NULL;
+		slot->pinned_size = 0;
+		TRY(CUDA(host_alloc((void **) &slot->pinned, size, CU_MEMHOSTALLOC_PORTABLE)));
+		slot->pinned_size = size;
+	}
+	if (slot->outcome_size < slot->ntuples)
+	{
+		size_t size = round_up(slot->ntuples + slot->ntuples / 4, (size_t) 64 * 1024);
+
+		gpuscan_cuda_free(request, slot->outcome, slot->outcome_size);
+		slot->outcome_size = 0;
+		TRY(gpuscan_cuda_alloc(request, size, &slot->outcome));
+		slot->outcome_size = size;
+		/* it is another slot's stream that will use it */
+		TRY(CUDA(stream_synchronize(request->lane->slots[0].stream)));
+	}
+	return GPUSCAN_OK;
+}
+
+/* Copies to pinned memory and returns its address. */
+static uint64_t
+copy_to_pinned(char **pinned, const void *data, size_t size)
+{
+	uint64_t address = (uint64_t) (uintptr_t) *pinned;
+
+	memcpy(*pinned, data, size);
+	*pinned += round_up(size, 16);
+	return address;
+}
+
+static void
+fill_blocks(GpuScanRequest *request, CudaSlot *slot)
+{
+	CudaBlock *to = (CudaBlock *) slot->pinned;
+	char *pinned = slot->pinned + slot->nblocks * sizeof(CudaBlock);
+	uint32_t outcome = 0;
+
+	for (CudaBatch *batch = slot->batches; batch != NULL; batch = batch->next)
+	{
+		for (uint32_t i = 0; i < batch->batch.nblocks; i++)
+		{
+			const GpuScanBlock *block = &batch->batch.blocks[i];
+			BlockPlan plan = plan_block(request->device, block);
+
+			*to = (CudaBlock){.base = plan.base,
+							  .places = plan.places,
+							  .size = block->size,
+							  .ntuples = block->ntuples,
+							  .outcome = outcome,
+							  .layout = (uint16_t) block->layout,
+							  .shape = request->source.shapes[block->layout],
+							  .staged = block->offsets == NULL};
+			if (plan.base_size > 0)
+				to->base = copy_to_pinned(&pinned, block->base, block->size);
+			if (plan.places_size > 0 && block->offsets != NULL)
+				to->places =
+					copy_to_pinned(&pinned, block->offsets, block->ntuples * sizeof(uint16_t));
+			else if (plan.places_size > 0)
+				to->places = copy_to_pinned(&pinned, block->staged,
+											block->ntuples * sizeof(GpuScanStagedTuple));
+			outcome += block->ntuples;
+			to++;
+		}
+	}
+	slot->outcomes = (uint8_t *) pinned;
+}
+
+/* Starts the kernel over the slot's blocks; `again`: over the tuples that wait. */
+static GpuScanCode
+start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
+{
+	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
+	CudaLaunch launch = gpuscan_cuda_table_launch(request);
+	void *params[] = {&launch};
+
+	if (grid > request->kernels->max_grid)
+		grid = request->kernels->max_grid;
+	launch.blocks = (uint64_t) (uintptr_t) slot->pinned;
+	launch.nblocks = slot->nblocks;
+	launch.outcome = slot->outcome;
+	launch.result = slot->device_result;
+	launch.partials = slot->partials;
+	launch.again = again;
+	slot->generation = request->generation;
+	TRY(CUDA(fill(slot->device_result, 0, sizeof(CudaResult), slot->stream)));
+	if (grid > 0)
+		TRY(CUDA(launch(request->kernels->run, grid, 1, 1, CUDA_THREADS, 1, 1, 0, slot->stream,
+						params, NULL)));
+	return CUDA(copy_to_host(slot->result, slot->device_result, sizeof(CudaResult), slot->stream));
+}
+
+static GpuScanCode
+launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
+{
+	TRY(reserve(request, slot, pinned));
+	fill_blocks(request, slot);
+	return start_kernel(request, slot, false);
+}
+
+/*
+ * Completing
+ */
+/* Waits for a launch, and launches again until no tuple waits. */
+static GpuScanCode
+run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
+{
+	for (;;)
+	{
+		TRY(CUDA(stream_synchronize(slot->stream)));
+		if (slot->result->code != 0)
+			return (GpuScanCode) slot->result->code;
+		request->stats.passed += slot->result->passed;
+		*deferred += slot->result->deferred;
+		if (slot->result->waiting == 0)
+			return GPUSCAN_OK;
+		if (gpuscan_cuda_is_ended(request))
+			return GPUSCAN_CANCELLED;
+		for (int i = 0; i < CUDA_SLOTS; i++)
+			TRY(CUDA(stream_synchronize(request->lane->slots[i].stream)));
+		/* another launch may have made the room */
+		if (slot->generation == request->generation)
+			TRY(gpuscan_cuda_table_grow(request, slot->result->full));
+		TRY(start_kernel(request, slot, true));
+	}
+}
+
+static GpuScanCode
+hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
+{
+	bool all_same = request->options.program->aggregate && deferred == 0;
+	const uint8_t *outcome = slot->outcomes;
+
+	if (!all_same && slot->ntuples > 0)
+	{
+		TRY(CUDA(copy_to_host(slot->outcomes, slot->outcome, slot->ntuples, slot->stream)));
+		TRY(CUDA(stream_synchronize(slot->stream)));
+	}
+	for (CudaBatch *batch = slot->batches; batch != NULL; batch = batch->next)
+	{
+		for (uint32_t i = 0; i < batch->batch.nblocks; i++)
+		{
+			const GpuScanBlock *block = &batch->batch.blocks[i];
+
+			if (all_same)
+				memset(block->outcome, GPUSCAN_TUPLE_REJECTED, block->ntuples);
+			else
+				memcpy(block->outcome, outcome, block->ntuples);
+			outcome += block->ntuples;
+		}
+	}
+	request->stats.tuples += slot->ntuples - deferred;
+	return GPUSCAN_OK;
+}
+
+static void
+answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
+{
+	if (code != GPUSCAN_OK && request->options.program->aggregate && request->code == GPUSCAN_OK)
+		request->code = code;
+	while (slot->batches != NULL)
+	{
+		CudaBatch *batch = slot->batches;
+
+		slot->batches = batch->next;
+		answer(request, batch, code);
+	}
+	slot->busy = false;
+}
+
+static void
+complete_slot(GpuScanRequest *request, CudaSlot *slot)
+{
+	uint64_t deferred = 0;
+	GpuScanCode code = run_out(request, slot, &deferred);
+
+	if (code == GPUSCAN_OK)
+		code = hand_outcomes_out(request, slot, deferred);
+	if (code == GPUSCAN_OK)
+		code = request->options.program->aggregate ? request->code : GPUSCAN_OK;
+	answer_slot(request, slot, code);
+}
+
+/*
+ * The end, and the loop
+ */
+static void
+take_apart(GpuScanRequest *request)
+{
+	void (*ended)(void *arg, const GpuScanRequestStats *stats) = request->options.ended;
+	void *arg = request->options.arg;
+	GpuScanRequestStats stats = request->stats;
+
+	drop_batches(request);
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		CudaSlot *slot = &request->lane->slots[i];
+
+		if (slot->stream != NULL)
+			(void) CUDA(stream_synchronize(slot->stream));
+		for (CudaBatch *batch = slot->batches; batch != NULL;)
+		{
+			CudaBatch *next = batch->next;
+
+			free(batch);
+			batch = next;
+		}
+		slot->batches = NULL;
+		slot->busy = false;
+		gpuscan_cuda_free(request, slot->device_result, sizeof(CudaResult));
+		gpuscan_cuda_free(request, slot->outcome, slot->outcome_size);
+		if (request->kernels != NULL)
+			gpuscan_cuda_free(request, slot->partials, partials_size(request));
+		slot->device_result = 0;
+		slot->outcome = 0;
+		slot->outcome_size = 0;
+		slot->partials = 0;
+	}
+	gpuscan_cuda_table_free(request);
+	gpuscan_cuda_free(request, request->program, request->program_size);
+	if (request->kernels != NULL)
+		gpuscan_cuda_kernels_release(request->device, request->kernels);
+	gpuscan_cuda_source_free(&request->source);
+	gpuscan_cpu_plan_free(request->plan);
+	free(request);
+	ended(arg, &stats);
+}
+
+
+/* Waits until the request has something to do, if nothing is under way; false: it was ended. */
+static bool
+wait_for_work(GpuScanRequest *request, bool under_way, bool *has_batch, bool *finish)
+{
+	GpuScanDevice *device = request->device;
+	bool ended;
+
+	pthread_mutex_lock(&device->lock);
+	while (!under_way && !request->ended && request->first == NULL &&
+		   (!request->finishing || request->finished))
+		pthread_cond_wait(&request->lane->wake, &device->lock);
+	ended = request->ended;
+	*has_batch = request->first != NULL;
+	*finish = request->finishing && !request->finished && request->first == NULL;
+	pthread_mutex_unlock(&device->lock);
+	return !ended;
+}
+
+static void
+serve(GpuScanRequest *request)
+{
+	CudaSlot *slots = request->lane->slots;
+	uint32_t oldest = 0; /* launches under way: `oldest` up to `next` */
+	uint32_t next = 0;
+	bool has_batch;
+	bool finish;
+
+	request->code = set_up(request);
+	while (wait_for_work(request, next > oldest, &has_batch, &finish))
+	{
+		CudaSlot *slot = &slots[next % CUDA_SLOTS];
+		uint64_t start = now_ns();
+
+		if (has_batch && next - oldest < CUDA_SLOTS)
+		{
+			size_t pinned = take_batches(request, slot);
+
+			if (slot->batches != NULL)
+			{
+				GpuScanCode code = launch_slot(request, slot, pinned);
+
+				slot->busy = true;
+				if (code != GPUSCAN_OK)
+					answer_slot(request, slot, code);
+				else
+					next++;
+			}
+		}
+		else if (next > oldest)
+			complete_slot(request, &slots[oldest++ % CUDA_SLOTS]);
+		else if (finish)
+		{
+			if (request->code == GPUSCAN_OK)
+				request->code = gpuscan_cuda_table_finish(request);
+			request->finished = true;
+			request->options.finish_done(request->options.arg, request->code);
+		}
+		request->stats.busy_ns += now_ns() - start;
+	}
+}
+
+void *
+gpuscan_cuda_lane_main(void *arg)
+{
+	CudaLane *lane = arg;
+	GpuScanDevice *device = lane->device;
+
+	(void) gpuscan_cuda.context_set_current(device->context);
+	pthread_mutex_lock(&device->lock);
+	for (;;)
+	{
+		if (lane->request != NULL)
+		{
+			GpuScanRequest *request = lane->request;
+
+			pthread_mutex_unlock(&device->lock);
+			serve(request);
+
+			/* from here on the lane may be given to another request, which waits for us */
+			pthread_mutex_lock(&device->lock);
+			lane->request = NULL;
+			pthread_mutex_unlock(&device->lock);
+			take_apart(request);
+			pthread_mutex_lock(&device->lock);
+		}
+		else if (device->closing)
+			break;
+		else
+			pthread_cond_wait(&lane->wake, &device->lock);
+	}
+	pthread_mutex_unlock(&device->lock);
+	close_lane(lane);
+	return NULL;
+}

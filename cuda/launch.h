@@ -1,0 +1,104 @@
+/*-------------------------------------------------------------------------
+ *
+ * launch.h
+ *	  What the host and a generated kernel tell each other.
+ *
+ * Read by gcc and by NVRTC.  Addresses are device addresses in a uint64_t, so
+ * that both sides lay the structs out alike.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CUDA_LAUNCH_H
+#define GPUSCAN_CUDA_LAUNCH_H
+
+#ifndef __CUDACC_RTC__
+#include <stdint.h>
+#endif
+
+/* Threads of a thread block; each of its warps works on a page of its own. */
+#define CUDA_THREADS 128
+#define CUDA_WARPS (CUDA_THREADS / 32)
+
+/* Blocks up to this size are copied to shared memory, larger ones read in place. */
+#define CUDA_PAGE_SIZE 8192
+
+/* In place of an outcome: the tuple waits for a larger table. */
+#define CUDA_TUPLE_WAITS 0xFF
+
+/* CudaResult.full: what a tuple waits for */
+#define CUDA_FULL_ROWS 1
+#define CUDA_FULL_TEXTS 2
+#define CUDA_FULL_SUMS 4	 /* windows of a float sum */
+#define CUDA_FULL_DISTINCT 8 /* a table of count(DISTINCT) */
+
+/* One GpuScanBlock; a multiple of 16 bytes, since copies follow an array of them */
+typedef struct CudaBlock
+{
+	uint64_t base;	 /* 16-byte aligned */
+	uint64_t places; /* uint16_t of line pointers, or GpuScanStagedTuple */
+	uint32_t size;
+	uint32_t ntuples;
+	uint32_t outcome; /* index of its first tuple's outcome */
+	uint16_t layout;
+	uint16_t shape; /* of the layout */
+	uint64_t staged;
+	uint64_t pad;
+} CudaBlock;
+
+/* What a launch made of its tuples */
+typedef struct CudaResult
+{
+	uint32_t code; /* GpuScanCode */
+	uint32_t full; /* CUDA_FULL_... */
+	uint64_t waiting;
+	uint64_t deferred;
+	uint64_t passed;
+} CudaResult;
+
+/*
+ * A table of count(DISTINCT): pairs of claim word and value.  A claim holds the
+ * group's row + 1 in its low half and 31 bits of the hash above.
+ */
+typedef struct CudaDistinct
+{
+	uint64_t entries;
+	uint32_t mask; /* number of entries - 1 */
+	uint32_t full; /* this one was */
+} CudaDistinct;
+
+/* The counters of a table, in device memory */
+typedef struct CudaControl
+{
+	uint32_t nrows; /* may run beyond the capacity */
+	uint32_t pad;
+	uint64_t texts_used; /* the same */
+} CudaControl;
+
+/* The table of a request */
+typedef struct CudaTable
+{
+	uint64_t control;
+	uint64_t claims; /* of groups: hash << 32 | row + 1 */
+	uint64_t rows;
+	uint64_t texts;
+	uint64_t distinct; /* CudaDistinct[] */
+	uint64_t texts_size;
+	uint32_t claims_mask;
+	uint32_t max_rows;
+} CudaTable;
+
+/* The argument of k_run */
+typedef struct CudaLaunch
+{
+	CudaTable table;
+	uint64_t program;
+	uint64_t layouts; /* uint64_t[], addresses of GpuScanLayouts */
+	uint64_t blocks;
+	uint64_t outcome;
+	uint64_t result;
+	uint64_t partials; /* without keys: a group row for each thread block */
+	uint32_t nblocks;
+	uint32_t again; /* only tuples that wait */
+} CudaLaunch;
+
+#endif /* GPUSCAN_CUDA_LAUNCH_H */

@@ -1,0 +1,564 @@
+/*-------------------------------------------------------------------------
+ *
+ * table.c
+ *	  The tables of a request in device memory: made, grown, finished.
+ *
+ *	 control	CudaControl, a CudaResult for the kernels started here, and the
+ *				CudaDistinct of each count(DISTINCT)
+ *	 rows		group rows, dense, zero beyond those in use
+ *	 claims		open addressing, twice as many as rows at least
+ *	 texts		keys and distinct values that are bytes
+ *	 entries	of each count(DISTINCT)
+ *
+ * Without keys there is one row, which only count(DISTINCT) uses.
+ *
+ * A table that is full grows by a factor, keeping what it has: rows keep their
+ * numbers and texts their offsets, claims and entries are placed anew.  All
+ * memory counts against the request's limit, old and new at the same time.
+ *
+ * Everything here runs on the first slot's stream, and waits for it where the
+ * host needs an answer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cuda_device.h"
+
+#include <stdlib.h>
+
+#define FIRST_ROWS (16 * 1024)
+#define FIRST_TEXTS ((size_t) 256 * 1024)
+#define FIRST_PAIRS (64 * 1024)
+#define MAX_ROWS (UINT32_C(1) << 30)
+#define MAX_PAIRS (UINT32_C(1) << 31)
+
+/* A table below this size grows by 4, then by 2. */
+#define LARGE (UINT32_C(1) << 20)
+
+#define RESULT_OFFSET 64
+#define DISTINCT_OFFSET 128
+
+#define TABLE_THREADS 256
+
+#define TRY(expression)                                                                            \
+	do                                                                                             \
+	{                                                                                              \
+		GpuScanCode try_code = (expression);                                                       \
+                                                                                                   \
+		if (try_code != GPUSCAN_OK)                                                                \
+			return try_code;                                                                       \
+	} while (0)
+
+#define CUDA(call) gpuscan_cuda_code(request->device, gpuscan_cuda.call)
+
+static CUstream
+stream_of(const GpuScanRequest *request)
+{
+	return request->lane->slots[0].stream;
+}
+
+GpuScanCode
+gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer)
+{
+	GpuScanCode code;
+
+	*pointer = 0;
+	if (size > request->options.memory_limit ||
+		request->used > request->options.memory_limit - size)
+		return GPUSCAN_OUT_OF_MEMORY;
+	code = CUDA(alloc_async(pointer, size, stream_of(request)));
+	if (code != GPUSCAN_OK)
+		return code;
+	request->used += size;
+	if (request->used > request->stats.memory)
+		request->stats.memory = request->used;
+	return GPUSCAN_OK;
+}
+
+void
+gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size)
+{
+	if (pointer == 0)
+		return;
+	(void) CUDA(free_async(pointer, stream_of(request)));
+	request->used -= size;
+}
+
+/* The same, filled with zeros */
+static GpuScanCode
+alloc_zeroed(GpuScanRequest *request, size_t size, uint64_t *pointer)
+{
+	CUdeviceptr memory;
+	GpuScanCode code;
+
+	*pointer = 0;
+	TRY(gpuscan_cuda_alloc(request, size, &memory));
+	code = CUDA(fill(memory, 0, size, stream_of(request)));
+	if (code != GPUSCAN_OK)
+		gpuscan_cuda_free(request, memory, size);
+	else
+		*pointer = memory;
+	return code;
+}
+
+static GpuScanCode
+synchronize(GpuScanRequest *request)
+{
+	return CUDA(stream_synchronize(stream_of(request)));
+}
+
+/* Copies to the host and waits. */
+static GpuScanCode
+read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
+{
+	if (size == 0)
+		return GPUSCAN_OK;
+	TRY(CUDA(copy_to_host(dst, src, size, stream_of(request))));
+	return synchronize(request);
+}
+
+CudaLaunch
+gpuscan_cuda_table_launch(const GpuScanRequest *request)
+{
+	return (CudaLaunch){.table = request->table,
+						.program = request->program,
+						.layouts = request->layouts,
+						.result = request->table.control + RESULT_OFFSET};
+}
+
+/* Runs one of the small kernels over n elements; `params` begins with the launch. */
+static GpuScanCode
+run_kernel(GpuScanRequest *request, CUfunction function, uint64_t n, void **params)
+{
+	uint64_t blocks = (n + TABLE_THREADS - 1) / TABLE_THREADS;
+	unsigned grid = blocks > 4096 ? 4096 : (unsigned) blocks;
+
+	if (n == 0)
+		return GPUSCAN_OK;
+	return CUDA(
+		launch(function, grid, 1, 1, TABLE_THREADS, 1, 1, 0, stream_of(request), params, NULL));
+}
+
+static size_t
+rows_size(const GpuScanRequest *request, uint32_t max_rows)
+{
+	return (size_t) max_rows * request->source.row_size;
+}
+
+static size_t
+claims_size(uint32_t max_rows)
+{
+	return (size_t) max_rows * 2 * sizeof(uint64_t);
+}
+
+static size_t
+pairs_size(uint32_t mask)
+{
+	return ((size_t) mask + 1) * 2 * sizeof(uint64_t);
+}
+
+/* As many as wished, or fewer where the limit is low */
+static uint32_t
+first_size(const GpuScanRequest *request, uint32_t wish, size_t width)
+{
+	while (wish > 64 && wish * width > request->options.memory_limit / 8)
+		wish /= 2;
+	return wish;
+}
+
+GpuScanCode
+gpuscan_cuda_table_create(GpuScanRequest *request)
+{
+	CudaTable *table = &request->table;
+	uint32_t ndistinct = request->source.ndistinct;
+	uint32_t row_size = request->source.row_size;
+	bool grouped = request->options.program->nkeys > 0;
+
+	if (!request->options.program->aggregate)
+		return GPUSCAN_OK;
+	request->control_size = DISTINCT_OFFSET + ndistinct * sizeof(CudaDistinct);
+	TRY(alloc_zeroed(request, request->control_size, &table->control));
+	table->distinct = table->control + DISTINCT_OFFSET;
+
+	table->max_rows = grouped ? first_size(request, FIRST_ROWS, row_size + 16) : 1;
+	TRY(alloc_zeroed(request, rows_size(request, table->max_rows), &table->rows));
+	if (grouped)
+	{
+		table->claims_mask = table->max_rows * 2 - 1;
+		TRY(alloc_zeroed(request, claims_size(table->max_rows), &table->claims));
+	}
+	if (request->source.has_texts)
+	{
+		table->texts_size = first_size(request, FIRST_TEXTS, 1);
+		TRY(alloc_zeroed(request, table->texts_size, &table->texts));
+	}
+
+	request->distinct = calloc((size_t) ndistinct + 1, sizeof(CudaDistinct));
+	if (request->distinct == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < ndistinct; i++)
+	{
+		CudaDistinct *distinct = &request->distinct[i];
+		uint32_t n = first_size(request, FIRST_PAIRS, 16 * (size_t) ndistinct);
+
+		TRY(alloc_zeroed(request, pairs_size(n - 1), &distinct->entries));
+		distinct->mask = n - 1;
+	}
+	if (ndistinct > 0)
+		TRY(CUDA(copy_to_device(table->distinct, request->distinct,
+								ndistinct * sizeof(CudaDistinct), stream_of(request))));
+	return synchronize(request);
+}
+
+void
+gpuscan_cuda_table_free(GpuScanRequest *request)
+{
+	CudaTable *table = &request->table;
+
+	gpuscan_cuda_free(request, request->rows,
+					  (size_t) request->nrows * request->options.program->row_size);
+	for (uint32_t i = 0; request->distinct != NULL && i < request->source.ndistinct; i++)
+		gpuscan_cuda_free(request, request->distinct[i].entries,
+						  pairs_size(request->distinct[i].mask));
+	gpuscan_cuda_free(request, table->texts, table->texts_size);
+	gpuscan_cuda_free(request, table->claims, claims_size(table->max_rows));
+	gpuscan_cuda_free(request, table->rows, rows_size(request, table->max_rows));
+	gpuscan_cuda_free(request, table->control, request->control_size);
+	free(request->distinct);
+	free(request->row);
+	free(request->texts);
+	memset(table, 0, sizeof(*table));
+}
+
+/* The counters, none beyond its capacity */
+static GpuScanCode
+read_control(GpuScanRequest *request, CudaControl *control)
+{
+	TRY(read_back(request, control, request->table.control, sizeof(*control)));
+	if (control->nrows > request->table.max_rows)
+		control->nrows = request->table.max_rows;
+	if (control->texts_used > request->table.texts_size)
+		control->texts_used = request->table.texts_size;
+	return GPUSCAN_OK;
+}
+
+static uint32_t
+larger(uint32_t n)
+{
+	return n < LARGE ? n * 4 : n * 2;
+}
+
+/* Replaces memory by more, keeping the first `used` bytes; the rest is zero. */
+static GpuScanCode
+enlarge(GpuScanRequest *request, uint64_t *pointer, size_t old_size, size_t new_size, size_t used)
+{
+	uint64_t new_pointer;
+	GpuScanCode code = GPUSCAN_OK;
+
+	TRY(alloc_zeroed(request, new_size, &new_pointer));
+	if (used > 0)
+		code = CUDA(copy_on_device(new_pointer, *pointer, used, stream_of(request)));
+	if (code != GPUSCAN_OK)
+	{
+		gpuscan_cuda_free(request, new_pointer, new_size);
+		return code;
+	}
+	gpuscan_cuda_free(request, *pointer, old_size);
+	*pointer = new_pointer;
+	return GPUSCAN_OK;
+}
+
+/* More rows, and claims for them; or only claims without dead ones. */
+static GpuScanCode
+grow_rows(GpuScanRequest *request, uint32_t nrows, bool more)
+{
+	CudaTable *table = &request->table;
+	CudaLaunch launch;
+	void *params[] = {&launch, &nrows};
+
+	if (more)
+	{
+		uint32_t max_rows = larger(table->max_rows);
+
+		if (max_rows > MAX_ROWS)
+			return GPUSCAN_OUT_OF_MEMORY;
+		TRY(enlarge(request, &table->rows, rows_size(request, table->max_rows),
+					rows_size(request, max_rows), rows_size(request, nrows)));
+		gpuscan_cuda_free(request, table->claims, claims_size(table->max_rows));
+		table->claims = 0;
+		table->max_rows = max_rows;
+		table->claims_mask = max_rows * 2 - 1;
+		TRY(alloc_zeroed(request, claims_size(max_rows), &table->claims));
+	}
+	else
+		TRY(CUDA(fill(table->claims, 0, claims_size(table->max_rows), stream_of(request))));
+	launch = gpuscan_cuda_table_launch(request);
+	return run_kernel(request, request->kernels->rehash, nrows, params);
+}
+
+/* Places the pairs of a table in a new one; *full says if that was too small. */
+static GpuScanCode
+move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *full)
+{
+	CUdeviceptr place = request->table.distinct + number * sizeof(CudaDistinct);
+	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
+	CudaDistinct *old = &request->distinct[number];
+	CudaLaunch launch = gpuscan_cuda_table_launch(request);
+	void *params[] = {&launch, old, &number};
+	CudaResult result;
+
+	TRY(CUDA(copy_to_device(place, new, sizeof(*new), stream_of(request))));
+	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
+	TRY(run_kernel(request, request->kernels->rehash_pairs, (uint64_t) old->mask + 1, params));
+	TRY(read_back(request, &result, result_at, sizeof(result)));
+	*full = result.full != 0;
+	return GPUSCAN_OK;
+}
+
+static GpuScanCode
+grow_pairs(GpuScanRequest *request, uint32_t number)
+{
+	CudaDistinct *distinct = &request->distinct[number];
+	CudaDistinct new = {0, distinct->mask, 0};
+	GpuScanCode code;
+	bool full;
+
+	do
+	{
+		if (new.mask >= MAX_PAIRS - 1)
+			return GPUSCAN_OUT_OF_MEMORY;
+		new.mask = larger(new.mask + 1) - 1;
+		TRY(alloc_zeroed(request, pairs_size(new.mask), &new.entries));
+		code = move_pairs(request, number, &new, &full);
+		if (code != GPUSCAN_OK || full)
+			gpuscan_cuda_free(request, new.entries, pairs_size(new.mask));
+	} while (code == GPUSCAN_OK && full);
+	if (code != GPUSCAN_OK)
+		return code;
+	gpuscan_cuda_free(request, distinct->entries, pairs_size(distinct->mask));
+	*distinct = new;
+	return GPUSCAN_OK;
+}
+
+GpuScanCode
+gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
+{
+	CudaTable *table = &request->table;
+	uint32_t ndistinct = request->source.ndistinct;
+	CudaControl control;
+
+	TRY(read_control(request, &control));
+	TRY(CUDA(copy_to_device(table->control, &control, sizeof(control), stream_of(request))));
+	if (ndistinct > 0)
+		TRY(read_back(request, request->distinct, table->distinct,
+					  ndistinct * sizeof(CudaDistinct)));
+
+	if ((full & CUDA_FULL_TEXTS) != 0)
+	{
+		TRY(enlarge(request, &table->texts, table->texts_size, table->texts_size * 4,
+					control.texts_used));
+		table->texts_size *= 4;
+	}
+	if (request->options.program->nkeys > 0 && (full & (CUDA_FULL_ROWS | CUDA_FULL_TEXTS)) != 0)
+		TRY(grow_rows(request, control.nrows, (full & CUDA_FULL_ROWS) != 0));
+	for (uint32_t i = 0; i < ndistinct; i++)
+	{
+		if (request->distinct[i].full)
+			TRY(grow_pairs(request, i));
+	}
+	if ((full & CUDA_FULL_SUMS) != 0)
+	{
+		CudaLaunch launch = gpuscan_cuda_table_launch(request);
+		void *params[] = {&launch, &control.nrows};
+
+		TRY(run_kernel(request, request->kernels->anchor, control.nrows, params));
+	}
+	request->generation++;
+	return synchronize(request);
+}
+
+/* Group rows in the form of program.h, in device memory; texts on the host. */
+static GpuScanCode
+finish_groups(GpuScanRequest *request)
+{
+	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
+	CudaLaunch launch = gpuscan_cuda_table_launch(request);
+	CudaControl control;
+	CudaResult result;
+	uint32_t nrows;
+	CUdeviceptr rows;
+	void *params[] = {&launch, &nrows, &rows};
+
+	TRY(read_control(request, &control));
+	nrows = control.nrows;
+	request->stats.groups = nrows;
+	if (nrows == 0)
+		return GPUSCAN_OK;
+	request->nrows = nrows;
+	TRY(alloc_zeroed(request, (size_t) nrows * request->options.program->row_size, &request->rows));
+	rows = request->rows;
+	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
+	TRY(run_kernel(request, request->kernels->emit, nrows, params));
+	TRY(read_back(request, &result, result_at, sizeof(result)));
+	if (result.code != 0)
+		return (GpuScanCode) result.code;
+
+	if (request->source.has_text_keys)
+	{
+		request->texts_used = control.texts_used;
+		request->texts = malloc(control.texts_used + 1);
+		if (request->texts == NULL)
+			return GPUSCAN_OUT_OF_MEMORY;
+		TRY(read_back(request, request->texts, request->table.texts, control.texts_used));
+	}
+	return GPUSCAN_OK;
+}
+
+/* The thread blocks' partial rows, merged on the host into one */
+static GpuScanCode
+finish_single(GpuScanRequest *request)
+{
+	const GpuScanProgram *program = request->options.program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	size_t row_size = program->row_size;
+	uint32_t npartials = CUDA_SLOTS * request->kernels->max_grid;
+	size_t slot_size = request->kernels->max_grid * row_size;
+	char *partials = malloc(npartials * row_size + request->source.row_size);
+	char *counters = partials + npartials * row_size;
+	GpuScanCode code = partials == NULL ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
+	int distinct = 0;
+
+	request->row = calloc(1, row_size);
+	if (request->row == NULL)
+		code = GPUSCAN_OUT_OF_MEMORY;
+	for (int i = 0; code == GPUSCAN_OK && i < CUDA_SLOTS; i++)
+		code = read_back(request, partials + i * slot_size, request->lane->slots[i].partials,
+						 slot_size);
+	if (code == GPUSCAN_OK)
+		code = read_back(request, counters, request->table.rows, request->source.row_size);
+	for (uint32_t i = 0; code == GPUSCAN_OK && i < npartials; i++)
+	{
+		char *source = partials + i * row_size;
+
+		if (!gpuscan_cpu_merge_states(program, 1, &request->row, &source))
+			code = GPUSCAN_LEFT_TO_POSTGRES;
+	}
+	for (int i = 0; code == GPUSCAN_OK && i < program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			memcpy(request->row + aggs[i].offset, counters + request->source.distinct[distinct++],
+				   sizeof(int64_t));
+	}
+	if (code == GPUSCAN_OK && !gpuscan_cpu_finish_states(program, request->row))
+		code = GPUSCAN_LEFT_TO_POSTGRES;
+	free(partials);
+	request->nrows = 1;
+	request->stats.groups = 1;
+	return code;
+}
+
+GpuScanCode
+gpuscan_cuda_table_finish(GpuScanRequest *request)
+{
+	return request->options.program->nkeys > 0 ? finish_groups(request) : finish_single(request);
+}
+
+/*
+ * Fetching: rows pass through the lane's window, texts are put behind them.
+ */
+
+/* Row i, copied from the device together with those behind it if need be */
+static GpuScanCode
+window_row(GpuScanRequest *request, uint32_t i, const char **row)
+{
+	size_t row_size = request->options.program->row_size;
+
+	if (request->row != NULL)
+	{
+		*row = request->row;
+		return GPUSCAN_OK;
+	}
+	if (i < request->window_first || i >= request->window_end)
+	{
+		size_t n = CUDA_WINDOW_SIZE / row_size;
+
+		if (n > request->nrows - i)
+			n = request->nrows - i;
+		TRY(CUDA(context_set_current(request->device->context)));
+		TRY(read_back(request, request->lane->window, request->rows + i * row_size, n * row_size));
+		request->window_first = i;
+		request->window_end = i + (uint32_t) n;
+	}
+	*row = request->lane->window + (i - request->window_first) * row_size;
+	return GPUSCAN_OK;
+}
+
+/* A row's text: a length of 4 bytes and the bytes, or NULL */
+static const char *
+text_key(const GpuScanRequest *request, const char *row, int k)
+{
+	const GpuScanKey *key = &GPUSCAN_KEYS(request->options.program)[k];
+	uint64_t offset = *(const uint64_t *) (row + key->offset);
+
+	if (key->cls != GPUSCAN_TEXT || (*(const uint64_t *) row >> k & 1) != 0)
+		return NULL;
+	return request->texts + offset;
+}
+
+GpuScanCode
+gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows)
+{
+	const GpuScanProgram *program = request->options.program;
+	uint32_t first = request->next_row;
+	uint32_t n = 0;
+	size_t used = 0;
+	size_t texts;
+	const char *row;
+
+	*nrows = 0;
+	if (size > UINT32_MAX)
+		size = UINT32_MAX;
+	for (; first + n < request->nrows; n++)
+	{
+		size_t need = program->row_size;
+
+		TRY(window_row(request, first + n, &row));
+		for (int k = 0; k < program->nkeys; k++)
+		{
+			const char *text = text_key(request, row, k);
+
+			need += text == NULL ? 0 : *(const uint32_t *) text;
+		}
+		if (need > size - used)
+			break;
+		used += need;
+		memcpy((char *) buf + (size_t) n * program->row_size, row, program->row_size);
+	}
+	if (n == 0)
+		return first == request->nrows ? GPUSCAN_OK : GPUSCAN_OUT_OF_MEMORY;
+
+	texts = (size_t) n * program->row_size;
+	for (uint32_t i = 0; request->source.has_text_keys && i < n; i++)
+	{
+		char *copy = (char *) buf + (size_t) i * program->row_size;
+
+		for (int k = 0; k < program->nkeys; k++)
+		{
+			const GpuScanKey *key = &GPUSCAN_KEYS(program)[k];
+			const char *text = text_key(request, copy, k);
+			uint32_t place[2] = {(uint32_t) texts, 0};
+
+			if (key->cls != GPUSCAN_TEXT)
+				continue;
+			if (text != NULL)
+			{
+				place[1] = *(const uint32_t *) text;
+				memcpy((char *) buf + texts, text + 4, place[1]);
+				texts += place[1];
+			}
+			memcpy(copy + key->offset, place, sizeof(place));
+		}
+	}
+	request->next_row += n;
+	*nrows = n;
+	return GPUSCAN_OK;
+}

@@ -1,0 +1,485 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cuda_compare.c
+ *	  The cuda device against the cpu device: random Programs over random
+ *	  tables, outcome by outcome, group by group, bit by bit.
+ *
+ * A Program is random straight-line code: inputs of every decoding, constants,
+ * instructions whose operands have the right class, a filter, keys and
+ * aggregates.  Both devices must end with the same code.  Where they both have
+ * a result, each outcome and each byte of each group row must be the same.
+ *
+ * Skipped where there is no CUDA device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_fixture.h"
+
+#include <math.h>
+
+#define NUM_TABLES 4
+
+enum
+{
+	C_BOOL,
+	C_INT2,
+	C_INT4,
+	C_TEXT,
+	C_INT8,
+	C_PRICE,
+	C_FLOAT4,
+	C_FLOAT8,
+	NUM_COLUMNS
+};
+
+static const GpuScanAttr attrs[] = {{1, 1, 0, C_BOOL},	 {2, 2, 0, C_INT2},	 {4, 4, 0, C_INT4},
+									{-1, 4, 0, C_TEXT},	 {8, 8, 0, C_INT8},	 {-1, 4, 0, C_PRICE},
+									{4, 4, 0, C_FLOAT4}, {8, 8, 0, C_FLOAT8}};
+
+/* The same columns in another order, with others between */
+static const GpuScanAttr other_attrs[] = {
+	{8, 8, 0, C_FLOAT8}, {-1, 4, 0, -1},	{-1, 4, 0, C_PRICE}, {1, 1, 0, C_BOOL},
+	{4, 4, 0, -1},		 {4, 4, 0, -1},		{-1, 4, 0, -1},		 {2, 2, 0, -1},
+	{2, 2, 0, C_INT2},	 {8, 8, 0, C_INT8}, {4, 4, 0, C_INT4},	 {4, 4, 0, C_FLOAT4},
+	{-1, 4, 0, C_TEXT}};
+
+static uint64_t seed;
+
+static uint32_t
+below(uint32_t n)
+{
+	return (uint32_t) (unit_random(&seed) % n);
+}
+
+/*
+ * Tables
+ */
+
+/* NULL now and then; of few or many values, as `spread` says */
+static Value
+random_value(int column, uint32_t spread, bool faults)
+{
+	static const double doubles[] = {0.0, 1.0, -1.5, NAN, INFINITY, 1e300, 1e-300, 3.25};
+	char text[16];
+	int32_t number = (int32_t) below(spread) - (int32_t) (spread / 3);
+
+	if (below(12) == 0)
+		return null_value();
+	switch (column)
+	{
+		case C_BOOL:
+			return fixed_value(below(2) ? "\1" : "", 1);
+		case C_INT2:
+			return fixed_value(&(int16_t){(int16_t) number}, 2);
+		case C_INT4:
+			return int4_value(below(50) == 0 ? INT32_MAX : number);
+		case C_INT8:
+			return int8_value(below(50) == 0 ? INT64_MAX / 3 : number * 1000003LL);
+		case C_FLOAT4:
+			return fixed_value(&(float){(float) number / 8}, 4);
+		case C_FLOAT8:
+			if (below(200) == 0)
+				return f64_value(doubles[below(8)]);
+			return f64_value(number == 0 ? 1 : number * pow(10, (int) below(40) - 20));
+		case C_PRICE:
+			return numeric_value(faults && below(300) == 0 ? V_COMPRESSED
+								 : below(2)				   ? V_SHORT
+														   : V_LONG,
+								 number * (below(3) ? 1 : 12345678901LL));
+		default:
+			snprintf(text, sizeof(text), "%.*s%d", (int) below(9), "abcdefghi", number % 100);
+			if (faults && below(300) == 0)
+				return text_value(below(2) ? V_COMPRESSED : V_EXTERNAL, text);
+			return text_value(below(2) ? V_SHORT : V_LONG, text);
+	}
+}
+
+static Table *
+random_table(uint32_t n, uint32_t spread, uint32_t layout, bool faults)
+{
+	const GpuScanAttr *a = layout == 0 ? attrs : other_attrs;
+	int natts = layout == 0 ? NUM_COLUMNS : (int) (sizeof(other_attrs) / sizeof(attrs[0]));
+	Table *table = new_table(a);
+
+	table->layout = layout;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		Value values[16];
+
+		for (int k = 0; k < natts; k++)
+		{
+			if (a[k].column >= 0)
+				values[k] = random_value(a[k].column, spread, faults);
+			else if (a[k].len == -1)
+				values[k] = text_value(below(2) ? V_SHORT : V_COMPRESSED, "unneeded");
+			else
+				values[k] = fixed_value("abcdefgh", (uint32_t) a[k].len);
+		}
+		add_tuple(table, below(20) == 0 ? (int) below((uint32_t) natts) : natts, values);
+	}
+	return table;
+}
+
+/*
+ * Programs
+ */
+static uint16_t
+random_register(const Builder *b, unsigned cls)
+{
+	uint16_t candidates[256];
+	uint32_t n = 0;
+
+	for (uint16_t r = 0; r < b->header.nregs; r++)
+	{
+		if (cls == GPUSCAN_ANY || b->classes[r] == cls)
+			candidates[n++] = r;
+	}
+	return n == 0 ? NO_REG : candidates[below(n)];
+}
+
+static void
+add_sources(Builder *b)
+{
+	static const int32_t i32s[] = {-3, 0, 1, 5, 17};
+	static const int64_t i64s[] = {-1000003, 0, 5000015};
+	static const double f64s[] = {-1.5, 1, 3.25, NAN};
+	static const uint64_t i128s[] = {0, 0, 100, 0};
+	uint32_t texts[4] = {0, 1, 0, 2};
+
+	add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0);
+	add_input(b, C_INT2, GPUSCAN_DECODE_INT2, 0);
+	add_input(b, C_INT4, GPUSCAN_DECODE_INT4, 0);
+	add_input(b, C_INT8, GPUSCAN_DECODE_INT8, 0);
+	add_input(b, C_FLOAT4, GPUSCAN_DECODE_FLOAT4, 0);
+	add_input(b, C_FLOAT8, GPUSCAN_DECODE_FLOAT8, 0);
+	add_input(b, C_PRICE, GPUSCAN_DECODE_DEC64, 2);
+	add_input(b, C_PRICE, GPUSCAN_DECODE_DEC128, 3);
+	add_input(b, C_PRICE, GPUSCAN_DECODE_DSCALE, 0);
+	add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0);
+	add_param(b, GPUSCAN_BOOL, 1);
+	add_param(b, GPUSCAN_I32, below(20));
+	add_param(b, GPUSCAN_I64, -5);
+	add_param(b, GPUSCAN_I128, 123456);
+	add_f64(b, 2.5);
+	add_text(b, "abc7");
+	add_null(b, below(GPUSCAN_TEXT));
+	add_set(b, GPUSCAN_I32, i32s, 5, below(2));
+	add_set(b, GPUSCAN_I64, i64s, 3, below(2));
+	add_set(b, GPUSCAN_F64, f64s, 4, below(2));
+	add_set(b, GPUSCAN_I128, i128s, 2, false);
+	texts[0] = add_blob(b, "a", 1);
+	texts[2] = add_blob(b, "ab", 2);
+	add_set(b, GPUSCAN_TEXT, texts, 2, below(2));
+}
+
+static void
+add_random_instr(Builder *b)
+{
+	GpuScanOp op = (GpuScanOp) below(GPUSCAN_NUM_OPS);
+	const GpuScanOpInfo *info = &gpuscan_ops[op];
+	uint16_t operands[3] = {0, 0, 0};
+	uint16_t aux = 0;
+
+	for (int i = 0; i < 3; i++)
+	{
+		if (info->src[i] != GPUSCAN_NONE)
+			operands[i] = random_register(b, info->src[i]);
+		if (operands[i] == NO_REG)
+			return;
+	}
+	if (info->set)
+	{
+		while (aux < b->header.nsets && b->sets[aux].cls != info->src[0])
+			aux++;
+		if (aux == b->header.nsets)
+			return;
+	}
+	add_instr(b, op, operands[0], operands[1], operands[2], aux);
+}
+
+static void
+add_random_aggregate(Builder *b)
+{
+	GpuScanAggKind kind = (GpuScanAggKind) below(GPUSCAN_AGG_COUNT_DISTINCT + 1);
+	uint16_t arg = random_register(b, GPUSCAN_ANY);
+	uint16_t filter = below(3) == 0 ? random_register(b, GPUSCAN_BOOL) : NO_REG;
+
+	if (kind == GPUSCAN_AGG_COUNT && below(2))
+		arg = NO_REG;
+	else if (gpuscan_agg_state_size(kind, b->classes[arg]) == 0)
+		return;
+	add_agg(b, kind, arg, filter);
+}
+
+/* Errors are frequent in random code: short Programs end with a result. */
+static GpuScanProgram *
+random_program(bool aggregate, bool grouped)
+{
+	Builder *b = new_builder(NUM_COLUMNS, aggregate);
+
+	add_sources(b);
+	for (uint32_t i = below(aggregate ? 6 : 30); i > 0; i--)
+		add_random_instr(b);
+	if (below(3) > 0)
+		b->header.filter = random_register(b, GPUSCAN_BOOL);
+	for (uint32_t i = 1 + below(3); grouped && i > 0; i--)
+		add_key(b, random_register(b, GPUSCAN_ANY));
+	for (uint32_t i = 1 + below(6); aggregate && i > 0; i--)
+		add_random_aggregate(b);
+	return build_program(b);
+}
+
+/*
+ * Comparing
+ */
+static const GpuScanProgram *sorted_program;
+static const char *sorted_base;
+
+/* By NULL bits, then by keys; rows of one result have different keys. */
+static int
+compare_rows(const void *a, const void *b)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(sorted_program);
+	int order = memcmp(a, b, 8);
+
+	for (int k = 0; order == 0 && k < sorted_program->nkeys; k++)
+	{
+		const char *x = (const char *) a + keys[k].offset;
+		const char *y = (const char *) b + keys[k].offset;
+
+		if (keys[k].cls == GPUSCAN_TEXT)
+		{
+			const uint32_t *p = (const uint32_t *) x;
+			const uint32_t *q = (const uint32_t *) y;
+
+			order = p[1] != q[1] ? (p[1] > q[1] ? 1 : -1)
+								 : memcmp(sorted_base + p[0], sorted_base + q[0], p[1]);
+		}
+		else
+			order = memcmp(x, y, gpuscan_key_size(keys[k].cls));
+	}
+	return order;
+}
+
+static void
+sort_rows(const GpuScanProgram *program, Run *run)
+{
+	sorted_program = program;
+	sorted_base = run->rows;
+	qsort(run->rows, run->nrows, run->row_size, compare_rows);
+}
+
+/* Aggregates whose states differ; a state of no input has no value. */
+static int
+compare_states(const GpuScanProgram *program, const char *x, const char *y)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	int wrong = 0;
+
+	for (int i = 0; i < program->naggs; i++)
+	{
+		const char *a = x + aggs[i].offset;
+		const char *b = y + aggs[i].offset;
+		size_t size = gpuscan_agg_state_size(aggs[i].kind, aggs[i].cls);
+		bool same = memcmp(a, b, *(const int64_t *) a == 0 ? 8 : size) == 0;
+
+		/* what NaN an extremum has is not said */
+		if (!same && (aggs[i].kind == GPUSCAN_AGG_MIN || aggs[i].kind == GPUSCAN_AGG_MAX) &&
+			(aggs[i].cls == GPUSCAN_F32 || aggs[i].cls == GPUSCAN_F64))
+			same = memcmp(a, b, 8) == 0 && isnan(((const GpuScanValueState *) a)->value.f) &&
+				   isnan(((const GpuScanValueState *) b)->value.f);
+		if (!same)
+		{
+			printf("# %s of %s differs\n", gpuscan_agg_name(aggs[i].kind),
+				   gpuscan_class_name(aggs[i].cls));
+			wrong++;
+		}
+	}
+	return wrong;
+}
+
+static int
+compare_runs(const GpuScanProgram *program, Run *cpu, Run *cuda)
+{
+	int wrong = 0;
+
+	/* an aggregation's batch may pass whose sum the other device found too large already */
+	if (cpu->finish_code != cuda->finish_code ||
+		(!program->aggregate && cpu->batch_code != cuda->batch_code))
+	{
+		printf("# codes: cpu %d, %d, cuda %d, %d\n", cpu->batch_code, cpu->finish_code,
+			   cuda->batch_code, cuda->finish_code);
+		return 1;
+	}
+	if (cpu->finish_code != GPUSCAN_OK || cpu->batch_code != GPUSCAN_OK)
+		return 0;
+	if (cpu->stats.tuples != cuda->stats.tuples || cpu->stats.passed != cuda->stats.passed ||
+		cpu->stats.groups != cuda->stats.groups || cpu->nrows != cuda->nrows)
+	{
+		printf("# cpu: %llu tuples, %llu passed, %zu rows; cuda: %llu, %llu, %zu\n",
+			   (unsigned long long) cpu->stats.tuples, (unsigned long long) cpu->stats.passed,
+			   cpu->nrows, (unsigned long long) cuda->stats.tuples,
+			   (unsigned long long) cuda->stats.passed, cuda->nrows);
+		return 1;
+	}
+	if (!program->aggregate)
+		return 0;
+	sort_rows(program, cpu);
+	sort_rows(program, cuda);
+	for (size_t i = 0; i < cpu->nrows; i++)
+	{
+		const char *x = cpu->rows + i * cpu->row_size;
+		const char *y = cuda->rows + i * cuda->row_size;
+		bool same = true;
+
+		if (program->nkeys > 0)
+		{
+			/* texts lie elsewhere: compare under the base of each */
+			const GpuScanKey *keys = GPUSCAN_KEYS(program);
+
+			same = memcmp(x, y, 8) == 0;
+			for (int k = 0; same && k < program->nkeys; k++)
+			{
+				const uint32_t *p = (const uint32_t *) (x + keys[k].offset);
+				const uint32_t *q = (const uint32_t *) (y + keys[k].offset);
+
+				if (keys[k].cls == GPUSCAN_TEXT)
+					same = p[1] == q[1] && memcmp(cpu->rows + p[0], cuda->rows + q[0], p[1]) == 0;
+				else
+					same = memcmp(p, q, gpuscan_key_size(keys[k].cls)) == 0;
+			}
+		}
+		if (!same)
+			printf("# keys of row %zu differ\n", i);
+		wrong += !same + compare_states(program, x, y);
+		if (wrong > 5)
+			break;
+	}
+	return wrong;
+}
+
+typedef struct Device
+{
+	const GpuScanDeviceOps *ops;
+	GpuScanDevice *device;
+} Device;
+
+static Run *
+run_on(const Device *on, const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+	   Table *const *tables, int ntables, uint32_t per_batch)
+{
+	GpuScanRequestOptions options = run_options(new_run(), program, layouts, 2, 0);
+
+	device_ops = on->ops;
+	return run_tables(on->device, &options, tables, ntables, per_batch, 0);
+}
+
+/* The outcomes of all tables, one after the other */
+static uint8_t *
+copy_outcomes(Table *const *tables, int ntables, size_t *n)
+{
+	uint8_t *outcomes = malloc(1);
+
+	*n = 0;
+	for (int t = 0; t < ntables; t++)
+	{
+		for (uint32_t i = 0; i < tables[t]->nblocks; i++)
+		{
+			GpuScanBlock *block = &tables[t]->blocks[i];
+
+			outcomes = realloc(outcomes, *n + block->ntuples + 1);
+			memcpy(outcomes + *n, block->outcome, block->ntuples);
+			memset(block->outcome, 77, block->ntuples);
+			*n += block->ntuples;
+		}
+	}
+	return outcomes;
+}
+
+static void
+compare_devices(const Device *devices, const char *name, int rounds, bool aggregate, bool grouped,
+				const GpuScanLayout *const *layouts, Table *const *tables, int ntables)
+{
+	int wrong = 0;
+	int results = 0;
+
+	for (int round = 0; round < rounds; round++)
+	{
+		uint64_t start = seed;
+		GpuScanProgram *program = random_program(aggregate, grouped);
+		uint32_t per_batch = 1 + below(64);
+		Run *runs[2];
+		uint8_t *outcomes[2];
+		size_t n;
+		int bad;
+
+		for (int d = 0; d < 2; d++)
+		{
+			runs[d] = run_on(&devices[d], program, layouts, tables, ntables, per_batch);
+			outcomes[d] = copy_outcomes(tables, ntables, &n);
+		}
+		bad = compare_runs(program, runs[0], runs[1]);
+		if (runs[0]->batch_code == GPUSCAN_OK && runs[0]->finish_code == GPUSCAN_OK)
+		{
+			results++;
+			if (memcmp(outcomes[0], outcomes[1], n) != 0)
+			{
+				printf("# outcomes differ\n");
+				bad++;
+			}
+		}
+		if (bad > 0)
+		{
+			char listing[8192];
+
+			(void) gpuscan_program_print(program, listing, sizeof(listing));
+			printf("# seed %llu:\n", (unsigned long long) start);
+			for (char *line = strtok(listing, "\n"); line != NULL; line = strtok(NULL, "\n"))
+				printf("#   %s\n", line);
+		}
+		wrong += bad > 0;
+		release(runs[0]);
+		release(runs[1]);
+		free(outcomes[0]);
+		free(outcomes[1]);
+		free(program);
+	}
+	ok(wrong == 0, "%s: %d Programs, %d with a result (%d differ)", name, rounds, results, wrong);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *error = "";
+	const char *rounds_text = getenv("GPUSCAN_TEST_ROUNDS");
+	int rounds = rounds_text == NULL ? 40 : atoi(rounds_text);
+	const GpuScanLayout *layouts[2];
+	Missing missing[NUM_COLUMNS] = {[C_INT4] = {"\7\0\0\0", 4}, [C_TEXT] = {"\11abc", 4}};
+	Device devices[2] = {{&gpuscan_cpu_device, NULL}, {&gpuscan_cuda_device, NULL}};
+	Table *tables[NUM_TABLES];
+	Table *large;
+
+	seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	devices[1].device = gpuscan_cuda_device.open(0, &error);
+	if (devices[1].device == NULL)
+	{
+		printf("1..0 # SKIP %s\n", error);
+		return 0;
+	}
+	devices[0].device = gpuscan_cpu_device.open(0, &error);
+	layouts[0] = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, missing);
+	layouts[1] = new_layout(other_attrs, sizeof(other_attrs) / sizeof(attrs[0]), NUM_COLUMNS, NULL);
+	tables[0] = random_table(3000, 40, 0, false);
+	tables[1] = random_table(2000, 1000, 1, true);
+	tables[2] = random_table(500, 100000, 0, true);
+	tables[3] = random_table(300, 3, 1, false);
+	large = random_table(200000, 100000, 0, false);
+
+	compare_devices(devices, "scans", rounds, false, false, layouts, tables, NUM_TABLES);
+	compare_devices(devices, "without keys", rounds, true, false, layouts, tables, NUM_TABLES);
+	compare_devices(devices, "groups", rounds * 2, true, true, layouts, tables, NUM_TABLES);
+	compare_devices(devices, "many groups", rounds, true, true, layouts, &large, 1);
+	gpuscan_cuda_device.close(devices[1].device);
+	gpuscan_cpu_device.close(devices[0].device);
+	return done_testing();
+}

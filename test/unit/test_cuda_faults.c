@@ -1,0 +1,215 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cuda_faults.c
+ *	  Every call of the CUDA driver fails once: a request ends with the right
+ *	  code, the device with it if the context is lost, and nothing leaks.
+ *
+ * The functions of the driver are pointers in a table, and those that a
+ * request calls are replaced by ones that count and fail at the Nth call.
+ *
+ * Skipped where there is no CUDA device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_fixture.h"
+
+#include "../../cuda/driver.h"
+
+#define ERROR_LAUNCH_FAILED 719
+
+static CudaDriver real;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int calls;	 /* that could fail */
+static int fail_at;	 /* the call that fails; 0: none */
+static int error;	 /* and what it returns */
+static int pieces;	 /* of device memory, allocated and not freed */
+static bool persist; /* once lost, a context stays lost */
+
+/* What a call is to return instead of doing anything, or 0 */
+static int
+fault(bool allocates)
+{
+	int result = 0;
+
+	pthread_mutex_lock(&lock);
+	if (error != CUDA_ERROR_OUT_OF_MEMORY || allocates)
+	{
+		calls++;
+		if (fail_at > 0 && (calls == fail_at || (persist && calls > fail_at)))
+			result = error;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static void
+count_piece(int n)
+{
+	pthread_mutex_lock(&lock);
+	pieces += n;
+	pthread_mutex_unlock(&lock);
+}
+
+static int
+faulty_alloc_async(CUdeviceptr *pointer, size_t size, CUstream stream)
+{
+	int result = fault(true);
+
+	if (result == 0)
+		result = real.alloc_async(pointer, size, stream);
+	if (result == 0)
+		count_piece(1);
+	return result;
+}
+
+static int
+counted_free_async(CUdeviceptr pointer, CUstream stream)
+{
+	count_piece(-1);
+	return real.free_async(pointer, stream);
+}
+
+#define FAULTY(member, allocates, parameters, arguments)                                           \
+	static int faulty_##member parameters                                                          \
+	{                                                                                              \
+		int result = fault(allocates);                                                             \
+                                                                                                   \
+		return result != 0 ? result : real.member arguments;                                       \
+	}
+
+FAULTY(host_alloc, true, (void **pointer, size_t size, unsigned flags), (pointer, size, flags))
+FAULTY(module_load, true, (CUmodule * module, const void *image), (module, image))
+FAULTY(stream_create, false, (CUstream * stream, unsigned flags), (stream, flags))
+FAULTY(stream_synchronize, false, (CUstream stream), (stream))
+FAULTY(copy_to_host, false, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
+	   (dst, src, size, stream))
+FAULTY(copy_to_device, false, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
+	   (dst, src, size, stream))
+FAULTY(copy_on_device, false, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+	   (dst, src, size, stream))
+FAULTY(fill, false, (CUdeviceptr dst, unsigned char value, size_t size, CUstream stream),
+	   (dst, value, size, stream))
+FAULTY(launch, false,
+	   (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		unsigned bz, unsigned shared, CUstream stream, void **params, void **extra),
+	   (function, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+
+static void
+replace_functions(void)
+{
+	real = gpuscan_cuda;
+	gpuscan_cuda.alloc_async = faulty_alloc_async;
+	gpuscan_cuda.free_async = counted_free_async;
+	gpuscan_cuda.host_alloc = faulty_host_alloc;
+	gpuscan_cuda.module_load = faulty_module_load;
+	gpuscan_cuda.stream_create = faulty_stream_create;
+	gpuscan_cuda.stream_synchronize = faulty_stream_synchronize;
+	gpuscan_cuda.copy_to_host = faulty_copy_to_host;
+	gpuscan_cuda.copy_to_device = faulty_copy_to_device;
+	gpuscan_cuda.copy_on_device = faulty_copy_on_device;
+	gpuscan_cuda.fill = faulty_fill;
+	gpuscan_cuda.launch = faulty_launch;
+}
+
+static const GpuScanAttr attrs[] = {{4, 4, 0, 0}, {8, 8, 0, 1}, {-1, 4, 0, 2}};
+
+static Table *
+make_table(uint32_t n)
+{
+	Table *table = new_table(attrs);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		Value values[3] = {int4_value((int32_t) i), f64_value(i < n / 2 ? 1 : 1e30), {0}};
+		char text[40];
+
+		snprintf(text, sizeof(text), "text number %u of many", i);
+		values[2] = text_value(V_SHORT, text);
+		add_tuple(table, 3, values);
+	}
+	return table;
+}
+
+/* Groups whose rows, texts, sums and pairs all outgrow what they start with; or no keys */
+static GpuScanProgram *
+make_program(bool with_keys)
+{
+	Builder *b = new_builder(3, true);
+	uint16_t number = add_input(b, 0, GPUSCAN_DECODE_INT4, 0);
+	uint16_t f = add_input(b, 1, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t text = add_input(b, 2, GPUSCAN_DECODE_TEXT, 0);
+	uint16_t n = add_instr(b, GPUSCAN_OP_INT4_MOD, number, add_param(b, GPUSCAN_I32, 20000), 0, 0);
+
+	if (with_keys)
+	{
+		add_key(b, n);
+		add_key(b, add_instr(b, GPUSCAN_OP_NULLIF_TEXT, text,
+							 add_instr(b, GPUSCAN_OP_I32_GT, number, n, 0, 0), 0, 0));
+	}
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, f, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, text, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, number, NO_REG);
+	return build_program(b);
+}
+
+/* Fails the 1st, 2nd, ... call until the query passes. */
+static void
+test_faults(const char *name, int with_error, bool with_keys, Table *table)
+{
+	const GpuScanLayout *layout = new_layout(attrs, 3, 3, NULL);
+	GpuScanProgram *program = make_program(with_keys);
+	GpuScanCode expected =
+		with_error == CUDA_ERROR_OUT_OF_MEMORY ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_DEVICE_FAILED;
+	int wrong = 0;
+	int leaks = 0;
+	int n = 0;
+	bool passed = false;
+
+	for (fail_at = 1; !passed && fail_at < 5000; fail_at++, n++)
+	{
+		GpuScanDevice *device;
+		GpuScanCode code;
+		Run *run;
+
+		error = 0;
+		device = open_device(0);
+		error = with_error;
+		persist = with_error != CUDA_ERROR_OUT_OF_MEMORY;
+		calls = 0;
+		pieces = 0;
+		run = run_table(device, program, layout, table, 0);
+		code = run->finish_code != GPUSCAN_OK ? run->finish_code : run->fetch_code;
+		passed = calls < fail_at;
+		/* a call after the last row may fail, and nobody notices */
+		wrong += code == GPUSCAN_OK ? run->nrows != (with_keys ? 30000 : 1) : code != expected;
+		wrong += passed && code != GPUSCAN_OK;
+		leaks += pieces != 0;
+		release(run);
+		error = 0;
+		device_ops->close(device);
+	}
+	ok(passed && wrong == 0 && leaks == 0, "%s: %d calls fail in turn (%d wrong, %d leak)", name,
+	   n - 1, wrong, leaks);
+}
+
+int
+main(void)
+{
+	GpuScanDevice *first;
+	Table *table;
+
+	setenv("GPUSCAN_TEST_DEVICE", "cuda", 1);
+
+	/* keeps the context, so that opening costs little */
+	first = open_device(0);
+	table = make_table(30000);
+	replace_functions();
+	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, table);
+	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, false, table);
+	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, table);
+	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, false, table);
+	gpuscan_cuda = real;
+	device_ops->close(first);
+	return done_testing();
+}
