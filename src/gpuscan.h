@@ -13,10 +13,17 @@
 
 #define GPUSCAN_VERSION "0.1.0"
 
+typedef enum GpuScanDeviceSetting
+{
+	GPUSCAN_DEVICE_CPU,
+	GPUSCAN_DEVICE_CUDA
+} GpuScanDeviceSetting;
+
 /* guc.c, in the order of docs/settings.md */
 extern bool gpuscan_enabled;		   /* gpuscan.enabled */
 extern bool gpuscan_force;			   /* gpuscan.force */
 extern bool gpuscan_explain_rejected;  /* gpuscan.explain_rejected */
+extern int gpuscan_device;			   /* gpuscan.device, a GpuScanDeviceSetting */
 extern int gpuscan_cpu_threads;		   /* gpuscan.cpu_threads; 0: every core */
 extern int gpuscan_cpu_memory_limit;   /* gpuscan.cpu_memory_limit, MB */
 extern int gpuscan_query_memory_limit; /* gpuscan.query_memory_limit, MB */

@@ -16,6 +16,7 @@
 bool gpuscan_enabled = true;
 bool gpuscan_force = false;
 bool gpuscan_explain_rejected = false;
+int gpuscan_device = GPUSCAN_DEVICE_CPU;
 int gpuscan_cpu_threads = 0;
 int gpuscan_cpu_memory_limit = 4096;
 int gpuscan_query_memory_limit = 2048;
@@ -24,6 +25,12 @@ double gpuscan_request_cost = 100;
 double gpuscan_tuple_cost = 0.001;
 double gpuscan_operator_cost = 0.0002;
 char *gpuscan_inject_fault = NULL;
+
+static const struct config_enum_entry device_options[] = {
+	{"cpu", GPUSCAN_DEVICE_CPU, false},
+	{"cuda", GPUSCAN_DEVICE_CUDA, false},
+	{NULL, 0, false},
+};
 
 static bool
 check_inject_fault(char **newval, void **extra pg_attribute_unused(),
@@ -51,6 +58,10 @@ gpuscan_define_settings(void)
 							 "Makes EXPLAIN say why a scan or an aggregation was not offloaded.",
 							 NULL, &gpuscan_explain_rejected, false, PGC_USERSET, 0, NULL, NULL,
 							 NULL);
+	DefineCustomEnumVariable(
+		"gpuscan.device", "Sets the device that runs what is offloaded.",
+		"\"cuda\" is experimental. Where there is no such device, the cpu device takes its place.",
+		&gpuscan_device, GPUSCAN_DEVICE_CPU, device_options, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.cpu_threads",
 							"Sets how many threads of the cpu device may work on one query.",
 							"0 means every core. Lower it to leave cores to other sessions.",

@@ -33,13 +33,14 @@
 #include "service/request.h"
 #include "service/service.h"
 #include "service/shmem.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-static const GpuScanDeviceOps *const ops = &gpuscan_cpu_device;
+static const GpuScanDeviceOps *ops = &gpuscan_cpu_device;
 
 static GpuScanDevice *device = NULL;
 static int event_fd = -1;
@@ -101,12 +102,38 @@ on_exit_service(int code, Datum arg)
 	}
 }
 
+/* Opens the device that gpuscan.device asks for, or the cpu device in its place. */
+static void
+open_device(uint32 threads)
+{
+	const char *error = NULL;
+
+	if (gpuscan_device == GPUSCAN_DEVICE_CUDA)
+	{
+		device = gpuscan_cuda_device.open(threads, &error);
+		if (device != NULL)
+			ops = &gpuscan_cuda_device;
+		else
+			ereport(LOG, (errmsg("gpuscan uses the cpu device because it cannot use a CUDA device"),
+						  errdetail_internal("%s", error ? error : "no reason given")));
+	}
+	if (device == NULL)
+		device = ops->open(threads, &error);
+	if (device == NULL)
+		ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
+						errmsg("could not open gpuscan device \"%s\"", ops->name),
+						errdetail_internal("%s", error ? error : "no reason given")));
+	if (ops->register_memory != NULL &&
+		ops->register_memory(device, BufferBlocks, (size_t) NBuffers * BLCKSZ) != GPUSCAN_OK)
+		ereport(LOG, (errmsg("gpuscan copies pages because shared buffers cannot be registered "
+							 "with the device")));
+}
+
 /* Opens the device and tells the backends. */
 static void
 start_service(void)
 {
 	uint32 threads = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
-	const char *error = NULL;
 	uint32 generation;
 
 	event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -114,11 +141,7 @@ start_service(void)
 		ereport(FATAL, (errcode_for_file_access(), errmsg("could not create an eventfd: %m")));
 
 	before_shmem_exit(on_exit_service, (Datum) 0);
-	device = ops->open(threads, &error);
-	if (device == NULL)
-		ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
-						errmsg("could not open gpuscan device \"%s\"", ops->name),
-						errdetail_internal("%s", error ? error : "no reason given")));
+	open_device(threads);
 
 	generation = pg_atomic_add_fetch_u32(&gpuscan_shared->starts, 1);
 	gpuscan_shared->pid = MyProcPid;
