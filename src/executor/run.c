@@ -49,6 +49,7 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
 	const char *reason = NULL;
 	int n = list_length(relations);
+	double tuples = 0;
 	GpuScanLayout **layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
 
 	run->context = context;
@@ -62,12 +63,14 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 		{
 			Relation rel = list_nth(relations, i);
 
+			tuples += Max(rel->rd_rel->reltuples, 0);
 			run->attnums[i] =
 				map_attnums(rel, parent, run->compiled->attnums, run->compiled->ncolumns);
 			layouts[i] = gpuscan_heap_layout(rel, run->attnums[i], run->compiled->ncolumns);
 		}
-		run->client = gpuscan_client_open(run->compiled->program,
-										  (const GpuScanLayout *const *) layouts, n, &reason);
+		run->client =
+			gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) layouts, n,
+								(uint64) tuples, &reason);
 	}
 	MemoryContextSwitchTo(old);
 	if (run->client == NULL)

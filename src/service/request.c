@@ -293,6 +293,7 @@ begin(Request *request)
 			.layouts = request->layouts,
 			.nlayouts = request->nlayouts,
 			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
+			.tuples_expected = chan->tuples_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
 			.device_memory_limit = (uint64) gpuscan_cpu_memory_limit * 1024 * 1024,
 			.arg = request,

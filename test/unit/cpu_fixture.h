@@ -638,6 +638,7 @@ run_options(Run *run, const GpuScanProgram *program, const GpuScanLayout *const 
 								   .threads = threads,
 								   .memory_limit = UINT64_C(4) << 30,
 								   .device_memory_limit = UINT64_C(8) << 30,
+								   .tuples_expected = 1000000,
 								   .arg = run,
 								   .batch_done = on_batch_done,
 								   .finish_done = on_finish_done,

@@ -111,8 +111,9 @@ typedef struct CpuPlan
 	uint16_t max_fetches; /* of any CpuDecode */
 	uint32_t nlayouts;
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
-	bool needs_check;	/* states must be looked at before the end */
-	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
+	bool needs_check;		  /* states must be looked at before the end */
+	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
+	uint64_t tuples_expected; /* of each thread; 0: unknown */
 } CpuPlan;
 
 /* NULL: out of memory. */
@@ -340,6 +341,8 @@ typedef struct CpuDistinct
 	uint32_t log2_slots;
 	uint32_t skip_bits;
 	uint64_t nentries;
+	uint64_t tuples_expected;	 /* 0: unknown */
+	const uint64_t *tuples_seen; /* of them, where they are known */
 	CpuDistinctEntry *entries;
 	CpuArena values;
 } CpuDistinct;

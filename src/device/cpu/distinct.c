@@ -18,6 +18,9 @@
 #define MIN_LOG2_SLOTS 11
 #define MAX_LOG2_SLOTS 31
 
+/* So many before they say something of the others. */
+#define MIN_TUPLES_SEEN 32768
+
 uint32_t
 gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row, uint64_t value)
 {
@@ -130,6 +133,26 @@ make_value(CpuDistinct *set, const CpuPairs *pairs, uint32_t i, uint64_t *value)
 	return bytes != NULL;
 }
 
+/*
+ * Makes room for n more entries.  A set that has to grow grows to what the
+ * tuples seen so far let expect of all of them, if that can be had: most of the
+ * cost of a large set would be moving its entries and touching new memory.
+ */
+static bool
+make_room(CpuDistinct *set, uint32_t n)
+{
+	uint64_t needed = set->nentries + n;
+	uint64_t expected = 0;
+
+	if (set->entries != NULL && needed <= (UINT64_C(1) << set->log2_slots) / 3 * 2)
+		return true;
+	if (set->tuples_expected > 0 && *set->tuples_seen >= MIN_TUPLES_SEEN)
+		expected = (uint64_t) ((double) set->nentries / (double) *set->tuples_seen *
+							   (double) set->tuples_expected);
+	return (expected > needed && gpuscan_cpu_distinct_reserve(set, expected)) ||
+		   gpuscan_cpu_distinct_reserve(set, needed);
+}
+
 static inline void
 add_count(int64_t *count, int64_t value, bool shared)
 {
@@ -150,7 +173,7 @@ gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_ro
 	int64_t *count = NULL;
 	int64_t pending = 0;
 
-	if (!gpuscan_cpu_distinct_reserve(set, set->nentries + n))
+	if (!make_room(set, n))
 		return false;
 	mask = (UINT32_C(1) << set->log2_slots) - 1;
 

@@ -69,8 +69,11 @@ create_aggregation(CpuPartial *partial)
 		return false;
 	for (int i = 0; i < program->naggs; i++)
 	{
-		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			gpuscan_cpu_distinct_init(&partial->sets[set++], partial->memory, aggs[i].cls, 0);
+		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		gpuscan_cpu_distinct_init(&partial->sets[set], partial->memory, aggs[i].cls, 0);
+		partial->sets[set].tuples_expected = partial->plan->tuples_expected;
+		partial->sets[set++].tuples_seen = &partial->stats.tuples;
 	}
 	return true;
 }

@@ -293,6 +293,8 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 	if (plan == NULL)
 		return NULL;
 	plan->program = options->program;
+	plan->tuples_expected =
+		options->tuples_expected / (options->threads > 0 ? options->threads : 1);
 	if (!create_phases(plan) || !create_layouts(plan, options))
 	{
 		gpuscan_cpu_plan_free(plan);
