@@ -11,8 +11,6 @@
 
 #include "postgres.h"
 
-#define GPUSCAN_VERSION "0.1.0"
-
 typedef enum GpuScanDeviceSetting
 {
 	GPUSCAN_DEVICE_CPU,
