@@ -226,9 +226,15 @@ class Fuzzer:
 
     def check_released(self, session):
         if session.must("SELECT to_regclass('gpuscan_activity') IS NOT NULL") == [('t',)]:
-            left = session.must('SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid()')[0][0]
-            if left != '0':
-                raise Failure('%s requests left in the service after the last query' % left)
+            # an aborted query does not wait for the device to let go
+            deadline = time.monotonic() + 5
+            while True:
+                left = session.must('SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid()')[0][0]
+                if left == '0':
+                    return
+                if time.monotonic() > deadline:
+                    raise Failure('%s requests left in the service after the last query' % left)
+                time.sleep(0.01)
 
     def report(self, number, setup, query, failure):
         path = os.path.join(self.options.out, 'seed-%s-case-%d.sql' % (self.options.seed, number))
