@@ -107,6 +107,15 @@ read_settled(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer, int *
 	return settled;
 }
 
+/* Drops the pin that the scan keeps on its current page. */
+static void
+release_scan_page(HeapScanDesc scan)
+{
+	if (BufferIsValid(scan->rs_cbuf))
+		ReleaseBuffer(scan->rs_cbuf);
+	scan->rs_cbuf = InvalidBuffer;
+}
+
 /* The same for a block of any kind; *ntuples = 0: nothing is pinned. */
 static void
 read_block(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer,
@@ -119,6 +128,7 @@ read_block(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer,
 		read_settled(reader, block, buffer, ntuples))
 	{
 		*offsets = reader->settled;
+		release_scan_page(scan);
 		return;
 	}
 	heapgetpage(&scan->rs_base, block);
@@ -158,11 +168,7 @@ gpuscan_heap_next(GpuScanHeapReader *reader, Buffer *buffer, const OffsetNumber 
 
 	/* Waiting for a device's result must not keep vacuum off the last page */
 	release_map(reader);
-	if (BufferIsValid(scan->rs_cbuf))
-	{
-		ReleaseBuffer(scan->rs_cbuf);
-		scan->rs_cbuf = InvalidBuffer;
-	}
+	release_scan_page(scan);
 	return false;
 }
 

@@ -30,6 +30,8 @@
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
+#define MIN_SHARE 8
+
 #define WAIT_TIMEOUT_MS 1000
 
 /* The one place that gives the codes of devices a text. */
@@ -128,13 +130,16 @@ abandon(void *arg)
 	gpuscan_session_give_channel(client->channel);
 }
 
-/* The pins that one client may hold: a fair share, and never all there are. */
+/*
+ * The pins that one client may hold: a fair share of the buffers.  Where that is
+ * next to nothing it holds none, and its pages are copied.
+ */
 static int
 pin_limit(void)
 {
-	int share = Min(GPUSCAN_RING_BATCHES * GPUSCAN_BATCH_BLOCKS, NBuffers / MaxBackends);
+	int share = NBuffers / MaxBackends;
 
-	return Min(Max(GPUSCAN_BATCH_BLOCKS, share), NBuffers / 4);
+	return share < MIN_SHARE ? 0 : Min(GPUSCAN_RING_BATCHES * GPUSCAN_BATCH_BLOCKS, share);
 }
 
 /* Makes an idle channel the request's. */
