@@ -215,4 +215,16 @@ extern CudaLaunch gpuscan_cuda_table_launch(const GpuScanRequest *request);
 extern GpuScanCode
 gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
 
+/* Returns the code of a step that failed; CUDA: the driver's call as such a step, of `request`. */
+#define TRY(expression)                                                                            \
+	do                                                                                             \
+	{                                                                                              \
+		GpuScanCode try_code = (expression);                                                       \
+                                                                                                   \
+		if (try_code != GPUSCAN_OK)                                                                \
+			return try_code;                                                                       \
+	} while (0)
+
+#define CUDA(call) gpuscan_cuda_code(request->device, gpuscan_cuda.call)
+
 #endif /* GPUSCAN_CUDA_DEVICE_H */

@@ -29,17 +29,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TRY(expression)                                                                            \
-	do                                                                                             \
-	{                                                                                              \
-		GpuScanCode try_code = (expression);                                                       \
-                                                                                                   \
-		if (try_code != GPUSCAN_OK)                                                                \
-			return try_code;                                                                       \
-	} while (0)
-
-#define CUDA(call) gpuscan_cuda_code(request->device, gpuscan_cuda.call)
-
 static uint64_t
 now_ns(void)
 {

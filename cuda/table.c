@@ -39,17 +39,6 @@
 
 #define TABLE_THREADS 256
 
-#define TRY(expression)                                                                            \
-	do                                                                                             \
-	{                                                                                              \
-		GpuScanCode try_code = (expression);                                                       \
-                                                                                                   \
-		if (try_code != GPUSCAN_OK)                                                                \
-			return try_code;                                                                       \
-	} while (0)
-
-#define CUDA(call) gpuscan_cuda_code(request->device, gpuscan_cuda.call)
-
 static CUstream
 stream_of(const GpuScanRequest *request)
 {

@@ -33,6 +33,13 @@ gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row, uint64_t
 	return (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_row), value) >> 32);
 }
 
+/* Entries that so many slots hold: two thirds full at most. */
+static inline uint64_t
+room(uint32_t log2_slots)
+{
+	return (UINT64_C(1) << log2_slots) / 3 * 2;
+}
+
 static inline uint32_t
 first_slot(const CpuDistinct *set, uint32_t hash)
 {
@@ -72,8 +79,7 @@ gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries)
 	uint64_t nold = set->entries == NULL ? 0 : UINT64_C(1) << set->log2_slots;
 	CpuDistinctEntry *old = set->entries;
 
-	/* two thirds full at most */
-	while (nentries > (UINT64_C(1) << log2_slots) / 3 * 2)
+	while (nentries > room(log2_slots))
 		log2_slots++;
 	if (old != NULL && log2_slots == set->log2_slots)
 		return true;
@@ -144,7 +150,7 @@ make_room(CpuDistinct *set, uint32_t n)
 	uint64_t needed = set->nentries + n;
 	uint64_t expected = 0;
 
-	if (set->entries != NULL && needed <= (UINT64_C(1) << set->log2_slots) / 3 * 2)
+	if (set->entries != NULL && needed <= room(set->log2_slots))
 		return true;
 	if (set->tuples_expected > 0 && *set->tuples_seen >= MIN_TUPLES_SEEN)
 		expected = (uint64_t) ((double) set->nentries / (double) *set->tuples_seen *
