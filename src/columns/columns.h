@@ -1,24 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * columns.h
- *	  Cached columns: the values that one input has in a range of heap
- *	  blocks, encoded.  No PostgreSQL here.
+ *	  Cached columns: encoding values to chunks, dictionaries, decoding.
  *
  * A range is GPUSCAN_RANGE_BLOCKS neighbouring heap blocks, at a multiple of
- * that number.  Of a range and an input (attribute, decoding, scale) there is
- * one GpuScanChunk: position-independent memory that can be copied to a device
- * as it is.  Its values are those that decoding a tuple would have put into a
- * register, in the order of blocks and line pointers; NULL is the only flag that
- * a cached value may have.
+ * that number.  Of a range and an input there is one GpuScanChunk (chunk.h).
  *
- * Text, and values of few kinds, are codes of a dictionary that the column's
- * chunks share: append-only, so that a code once given stays.
+ * Values are given and returned as registers hold them: uint8_t, int32_t,
+ * int64_t, __int128, float, double or GsText, and flags beside them.
+ *
+ * No PostgreSQL here.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUSCAN_COLUMNS_H
 #define GPUSCAN_COLUMNS_H
 
+#include "columns/chunk.h"
 #include "program/program.h"
 
 #define GPUSCAN_RANGE_BLOCKS 64
@@ -26,28 +24,73 @@
 /* At most so many tuples lie in a range of 8 kB pages (291 in each). */
 #define GPUSCAN_RANGE_TUPLES (GPUSCAN_RANGE_BLOCKS * 291)
 
-typedef enum GpuScanEncoding
-{
-	GPUSCAN_ENCODING_CONSTANT, /* one value, or NULL, for all rows */
-	GPUSCAN_ENCODING_PACKED,   /* BOOL, I32, I64, and I128 whose range fits: value - base in `width` bits */
-	GPUSCAN_ENCODING_RAW,	   /* the register's own representation */
-	GPUSCAN_ENCODING_CODES	   /* `width` bits, a code of the column's dictionary */
-} GpuScanEncoding;
+/*
+ * The dictionary of a column (of one input), dictionary.c
+ *
+ * Append-only: a code once given stays, and so does the memory of its value,
+ * until the dictionary is freed.  Whoever has a chunk reads the values of its
+ * codes without a lock.  Its owner frees it after all its chunks.
+ */
+#define GPUSCAN_DICTIONARY_CODES 65536
+#define GPUSCAN_DICTIONARY_TEXT (4 * 1024 * 1024) /* bytes of its texts in all */
 
-typedef struct GpuScanChunk
+typedef struct GpuScanDictionary GpuScanDictionary;
+
+/* Any class but BOOL, which needs none.  NULL: out of memory. */
+extern GpuScanDictionary *gpuscan_dictionary_create(GpuScanClass cls);
+extern void gpuscan_dictionary_free(GpuScanDictionary *dictionary);
+
+/* Bytes of memory that it has now; how many codes it has given. */
+extern uint64_t gpuscan_dictionary_size(const GpuScanDictionary *dictionary);
+extern uint32_t gpuscan_dictionary_count(const GpuScanDictionary *dictionary);
+
+/* Where its values are, and stay; those of codes that a chunk has may be read. */
+extern GsValues gpuscan_dictionary_values(const GpuScanDictionary *dictionary);
+
+/*
+ * Encodes n <= GPUSCAN_RANGE_TUPLES values, encode.c
+ *
+ * flags is NULL where there are none; each is 0 or GPUSCAN_NULL.  dictionary,
+ * or NULL, is the column's; any number of threads may encode with it.  The
+ * chunk is the caller's to free().  NULL: out of memory, or a chunk beyond 1 GB.
+ */
+extern GpuScanChunk *
+gpuscan_columns_encode(GpuScanClass cls, const void *values, const uint8_t *flags, uint32_t n,
+					   GpuScanDictionary *dictionary);
+
+/*
+ * Decodes the rows [first, first + n), decode.c
+ *
+ * Returns 0, or GPUSCAN_NULL where a row is NULL; only then flags are written.
+ * Texts point into the chunk or the dictionary.  dictionary may be NULL where
+ * the chunk's encoding is not CODES.
+ */
+extern uint8_t
+gpuscan_columns_decode(const GpuScanChunk *chunk, const GpuScanDictionary *dictionary,
+					   uint32_t first, uint32_t n, void *values, uint8_t *flags);
+
+/* The same for rows[0 .. n - 1], numbers of rows in the chunk in any order. */
+extern uint8_t
+gpuscan_columns_decode_rows(const GpuScanChunk *chunk, const GpuScanDictionary *dictionary,
+							const uint16_t *rows, uint32_t n, void *values, uint8_t *flags);
+
+/* The codes of the rows [first, first + n) of CODES; of a NULL, any code that the chunk may have. */
+extern void
+gpuscan_columns_codes(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uint32_t *codes);
+
+/* The flags alone. */
+extern uint8_t
+gpuscan_columns_flags(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uint8_t *flags);
+
+/* The values from row `first` on, where the chunk has them as registers do, or NULL. */
+static inline const void *
+gpuscan_columns_in_place(const GpuScanChunk *chunk, uint32_t first)
 {
-	uint32_t size; /* of the whole, in bytes, a multiple of 16 */
-	uint32_t nrows;
-	uint32_t nnulls;
-	uint8_t encoding; /* GpuScanEncoding */
-	uint8_t cls;	  /* GpuScanClass of the register */
-	uint8_t width;	  /* bits of a packed value or code, 0 .. 64 */
-	uint8_t has_summary;
-	uint32_t nulls; /* offset of a bitmap, bit set for NULL; 0: there are none */
-	uint32_t data;	/* offset; 8-byte aligned, and readable 8 bytes beyond its end */
-	uint64_t base[2]; /* PACKED: added to each value; CONSTANT: the value */
-	uint64_t min[2];  /* of the values that are not NULL, where has_summary */
-	uint64_t max[2];
-} GpuScanChunk;
+	static const uint8_t sizes[GPUSCAN_NUM_CLASSES] = {1, 4, 8, 16, 4, 8, 0};
+
+	if (chunk->encoding != GPUSCAN_ENCODING_RAW || chunk->cls == GPUSCAN_TEXT)
+		return NULL;
+	return gs_chunk_data(chunk) + (size_t) first * sizes[chunk->cls];
+}
 
 #endif /* GPUSCAN_COLUMNS_H */
