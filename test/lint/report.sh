@@ -24,4 +24,4 @@ postgres_files() { c_files | grep -E '^src/' | grep -vE "$without_postgres"; }
 device_files() { c_files | grep -E "$without_postgres"; }
 
 # What knows nothing of PostgreSQL.
-without_postgres='^(cuda/|src/(columns|device)/|src/program/((check|print|hash|op)\.c|(program|op|ops)\.h)$)'
+without_postgres='^(cuda/|src/(columns|device)/|src/program/((check|print|hash|op)\.c|(program|op|ops|bytes)\.h)$)'

@@ -17,6 +17,7 @@
 
 #include "aggregate.h"
 #include "device/device.h"
+#include "program/bytes.h"
 #include "program/op.h"
 #include "scalar.h"
 
@@ -224,57 +225,6 @@ extern void gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program);
 /* False if a key is an error. */
 extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
 								  const CpuRegister *registers, uint32_t n);
-
-static inline uint64_t
-cpu_mix(uint64_t a, uint64_t b)
-{
-	gs_u128 product =
-		(gs_u128) (a ^ UINT64_C(0x9E3779B97F4A7C15)) * (b ^ UINT64_C(0xD6E8FEB86659FD93));
-
-	return (uint64_t) product ^ (uint64_t) (product >> 64);
-}
-
-/*
- * Short texts, which most are, without a call of memcpy or memcmp
- */
-static inline uint64_t
-cpu_load_u64(const char *p)
-{
-	uint64_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
-/* All of 1 to 7 bytes, some of them twice, as one word. */
-static inline uint64_t
-cpu_load_short(const char *p, uint32_t len)
-{
-	uint32_t low;
-	uint32_t high;
-
-	if (len < 4)
-		return (uint64_t) (uint8_t) p[0] | (uint64_t) (uint8_t) p[len / 2] << 8 |
-			   (uint64_t) (uint8_t) p[len - 1] << 16;
-	memcpy(&low, p, sizeof(low));
-	memcpy(&high, p + len - 4, sizeof(high));
-	return (uint64_t) high << 32 | low;
-}
-
-static inline bool
-cpu_bytes_equal(const char *a, const char *b, uint32_t len)
-{
-	if (len < 8)
-		return len == 0 || cpu_load_short(a, len) == cpu_load_short(b, len);
-	for (uint32_t i = 0; i + 8 < len; i += 8)
-	{
-		if (cpu_load_u64(a + i) != cpu_load_u64(b + i))
-			return false;
-	}
-	return cpu_load_u64(a + len - 8) == cpu_load_u64(b + len - 8);
-}
-
-extern uint64_t gpuscan_cpu_hash_bytes(const char *data, uint32_t len);
 
 /*
  * Group tables, groups.c

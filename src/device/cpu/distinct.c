@@ -28,9 +28,9 @@ gpuscan_cpu_distinct_hash(const CpuDistinct *set, const char *hash_row, uint64_t
 	{
 		const CpuBytes *bytes = (const CpuBytes *) (uintptr_t) value;
 
-		value = gpuscan_cpu_hash_bytes(bytes->data, bytes->len);
+		value = bytes_hash(bytes->data, bytes->len);
 	}
-	return (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_row), value) >> 32);
+	return (uint32_t) (bytes_mix(CPU_ROW_HASH(hash_row), value) >> 32);
 }
 
 /* Entries that so many slots hold: two thirds full at most. */
@@ -117,7 +117,7 @@ entry_equals(const CpuDistinct *set, const CpuDistinctEntry *entry, uint64_t row
 		return entry->value == pairs->words[i];
 	bytes = (const CpuBytes *) (uintptr_t) entry->value;
 	return bytes->len == pairs->texts[i].len &&
-		   cpu_bytes_equal(bytes->data, pairs->texts[i].p, bytes->len);
+		   bytes_equal(bytes->data, pairs->texts[i].p, bytes->len);
 }
 
 /* The value of a new entry for pair i; false: out of memory. */
@@ -185,10 +185,10 @@ gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_ro
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		uint64_t value = set->bytes ? gpuscan_cpu_hash_bytes(pairs->texts[i].p, pairs->texts[i].len)
-									: pairs->words[i];
+		uint64_t value =
+			set->bytes ? bytes_hash(pairs->texts[i].p, pairs->texts[i].len) : pairs->words[i];
 
-		pairs->hashes[i] = (uint32_t) (cpu_mix(CPU_ROW_HASH(hash_rows[i]), value) >> 32);
+		pairs->hashes[i] = (uint32_t) (bytes_mix(CPU_ROW_HASH(hash_rows[i]), value) >> 32);
 		__builtin_prefetch(&set->entries[first_slot(set, pairs->hashes[i])], 1);
 	}
 

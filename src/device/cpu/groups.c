@@ -142,7 +142,7 @@ row_text_equals(const char *row, uint32_t offset, GsText text)
 	const CpuBytes *bytes = (const CpuBytes *) (uintptr_t) row_word(row, offset);
 
 	return bytes == NULL ? text.len == 0
-						 : bytes->len == text.len && cpu_bytes_equal(bytes->data, text.p, text.len);
+						 : bytes->len == text.len && bytes_equal(bytes->data, text.p, text.len);
 }
 
 /* True if key k of the row is that of tuple i, NULLs aside. */

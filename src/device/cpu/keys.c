@@ -16,24 +16,6 @@
 
 #define CANONICAL_NAN UINT64_C(0x7FF8000000000000)
 
-/* Eight bytes at a time; the last of them may be read twice. */
-uint64_t
-gpuscan_cpu_hash_bytes(const char *data, uint32_t len)
-{
-	uint64_t hash = len;
-	uint64_t last = 0;
-
-	if (len >= 8)
-	{
-		for (uint32_t i = 0; i + 8 < len; i += 8)
-			hash = cpu_mix(hash, cpu_load_u64(data + i));
-		last = cpu_load_u64(data + len - 8);
-	}
-	else if (len > 0)
-		last = cpu_load_short(data, len);
-	return cpu_mix(hash, last);
-}
-
 bool
 gpuscan_cpu_keys_create(CpuKeys *keys, const GpuScanProgram *program)
 {
@@ -157,17 +139,17 @@ hash_column(const CpuKeyColumn *column, unsigned cls, uint64_t *hashes, uint32_t
 		const GsText *texts = column->values;
 
 		for (uint32_t i = 0; i < n; i++)
-			hashes[i] = cpu_mix(hashes[i], gpuscan_cpu_hash_bytes(texts[i].p, texts[i].len));
+			hashes[i] = bytes_mix(hashes[i], bytes_hash(texts[i].p, texts[i].len));
 	}
 	else if (cls == GPUSCAN_I128)
 	{
 		for (uint32_t i = 0; i < n; i++)
-			hashes[i] = cpu_mix(cpu_mix(hashes[i], words[2 * i]), words[2 * i + 1]);
+			hashes[i] = bytes_mix(bytes_mix(hashes[i], words[2 * i]), words[2 * i + 1]);
 	}
 	else
 	{
 		for (uint32_t i = 0; i < n; i++)
-			hashes[i] = cpu_mix(hashes[i], words[i]);
+			hashes[i] = bytes_mix(hashes[i], words[i]);
 	}
 }
 
