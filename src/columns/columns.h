@@ -24,6 +24,9 @@
 /* At most so many tuples lie in a range of 8 kB pages (291 in each). */
 #define GPUSCAN_RANGE_TUPLES (GPUSCAN_RANGE_BLOCKS * 291)
 
+/* Bytes of a value in a register, by class; encode.c */
+extern const uint8_t gpuscan_columns_value_size[GPUSCAN_NUM_CLASSES];
+
 /*
  * The dictionary of a column (of one input), dictionary.c
  *
@@ -86,11 +89,9 @@ gpuscan_columns_flags(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uin
 static inline const void *
 gpuscan_columns_in_place(const GpuScanChunk *chunk, uint32_t first)
 {
-	static const uint8_t sizes[GPUSCAN_NUM_CLASSES] = {1, 4, 8, 16, 4, 8, 0};
-
 	if (chunk->encoding != GPUSCAN_ENCODING_RAW || chunk->cls == GPUSCAN_TEXT)
 		return NULL;
-	return gs_chunk_data(chunk) + (size_t) first * sizes[chunk->cls];
+	return gs_chunk_data(chunk) + (size_t) first * gpuscan_columns_value_size[chunk->cls];
 }
 
 #endif /* GPUSCAN_COLUMNS_H */
