@@ -26,8 +26,9 @@
 /* Numbers of fewer bits have no codes. */
 #define MIN_CODED_WIDTH 16
 
-/* So many numbers tell whether few of them are distinct: not more than half. */
-#define SAMPLE 1024
+/* If more than MAX_SAMPLED of the first SAMPLE numbers are distinct, the rest is not looked at. */
+#define SAMPLE 4096
+#define MAX_SAMPLED 3072
 
 /* A power of two, of which GPUSCAN_RANGE_TUPLES take less than two thirds */
 #define NUM_SLOTS 32768
@@ -371,7 +372,7 @@ find_distinct(const Column *column, Scratch *scratch)
 		uint32_t slot = hash % NUM_SLOTS;
 		uint32_t d;
 
-		if (i == SAMPLE && distinct->n > SAMPLE / 2 && column->cls != GPUSCAN_TEXT)
+		if (i == SAMPLE && distinct->n > MAX_SAMPLED && column->cls != GPUSCAN_TEXT)
 			return false;
 		while ((d = scratch->slots[slot]) != 0 &&
 			   (distinct->hashes[d - 1] != hash || !values_equal(column, distinct->rows[d - 1], i)))
