@@ -99,8 +99,15 @@ make_chunk(const Column *column, GpuScanEncoding encoding, uint64_t data_size)
 		uint64_t *nulls = (uint64_t *) (chunk + 1);
 
 		chunk->nulls = sizeof(GpuScanChunk);
-		for (uint32_t i = 0; i < column->n; i++)
-			nulls[i >> 6] |= (uint64_t) (column->flags[i] & GPUSCAN_NULL) << (i & 63);
+		for (uint32_t i = 0; i < column->n;)
+		{
+			uint64_t bits = 0;
+			uint32_t end = column->n - i < 64 ? column->n : i + 64;
+
+			for (uint32_t k = 0; i < end; i++, k++)
+				bits |= (uint64_t) (column->flags[i] & GPUSCAN_NULL) << k;
+			*nulls++ = bits;
+		}
 	}
 	return chunk;
 }
@@ -270,23 +277,40 @@ encode_raw_text(const Column *column, uint64_t size)
  * Looking at the values
  */
 
-/* Puts the first value that is not NULL in the place of each NULL. */
+#define FILL(T)                                                                                    \
+	do                                                                                             \
+	{                                                                                              \
+		T *filled = (T *) scratch->filled;                                                         \
+		T value = ((const T *) values)[first];                                                     \
+                                                                                                   \
+		for (uint32_t i = 0; i < column->n; i++)                                                   \
+			filled[i] = is_null(column, i) ? value : ((const T *) values)[i];                      \
+	} while (0)
+
+/* The values with the first that is not NULL in the place of each NULL */
 static const void *
 fill(const Column *column, const void *values, Scratch *scratch)
 {
-	size_t size = gpuscan_columns_value_size[column->cls];
-	char *filled = (char *) scratch->filled;
 	uint32_t first = 0;
 
 	while (is_null(column, first))
 		first++;
-	memcpy(filled, values, column->n * size);
-	for (uint32_t i = 0; i < column->n; i++)
+	switch (gpuscan_columns_value_size[column->cls])
 	{
-		if (is_null(column, i))
-			memcpy(filled + i * size, (const char *) values + first * size, size);
+		case 1:
+			FILL(uint8_t);
+			break;
+		case 4:
+			FILL(uint32_t);
+			break;
+		case 8:
+			FILL(uint64_t);
+			break;
+		default:
+			FILL(gs_u128);
+			break;
 	}
-	return filled;
+	return scratch->filled;
 }
 
 #define LESS(a, b) ((a) < (b))
