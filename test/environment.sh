@@ -51,6 +51,15 @@ server_settings()
 	fi
 }
 
+# The tests in an output: lines of TAP, of pg_regress, or a line `N passed, N failed`.
+count_tests()
+{
+	awk '/^ok( [0-9]| -)/ || /\.\.\. ok /					{ passed++ }
+		 /^not ok/ || /\.\.\. FAILED/						{ failed++ }
+		 /^[0-9]+ passed, [0-9]+ failed$/					{ passed += $1; failed += $3 }
+		 END												{ print passed + 0, failed + 0 }' "$1"
+}
+
 # need PACKAGE...: installs those that are missing.
 need()
 {
