@@ -55,6 +55,7 @@ typedef struct AggPlace
 {
 	uint32_t counter; /* of arguments that count or, without a filter, that do not; 0: none */
 	uint32_t state;
+	uint32_t windows;  /* of a float sum */
 	uint32_t distinct; /* number of its table */
 } AggPlace;
 
@@ -116,7 +117,7 @@ find_shapes(Generator *g, const GpuScanRequestOptions *options)
 	return true;
 }
 
-/* Bytes of an aggregate's state in a group's row on the device */
+/* Bytes of an aggregate's state in a group's row on the device, but for windows */
 static uint32_t
 state_size(const GpuScanAgg *agg)
 {
@@ -129,9 +130,9 @@ state_size(const GpuScanAgg *agg)
 		case GPUSCAN_AGG_SQUARES_I128:
 			return 48;
 		case GPUSCAN_AGG_SUM_F64:
-			return 16 + 4 * 8;
+			return 8;
 		case GPUSCAN_AGG_SQUARES_F64:
-			return 2 * (16 + 6 * 8);
+			return 2 * 8;
 		case GPUSCAN_AGG_MIN:
 		case GPUSCAN_AGG_MAX:
 			return agg->cls == GPUSCAN_I128 ? 24 : (is_float(agg->cls) ? 16 : 8);
@@ -140,7 +141,17 @@ state_size(const GpuScanAgg *agg)
 	}
 }
 
-/* Lays a group's row out. */
+/* Windows of a float sum: one more than fsum.h keeps; squares have another sum. */
+static uint32_t
+num_windows(const GpuScanAgg *agg)
+{
+	return agg->kind == GPUSCAN_AGG_SUM_F64 ? 4 : agg->kind == GPUSCAN_AGG_SQUARES_F64 ? 6 : 0;
+}
+
+/*
+ * Lays a group's row out: windows behind all else, so that those of an average
+ * fill one sector of memory, and what a tuple reads first is together in another.
+ */
 static void
 place_states(Generator *g)
 {
@@ -164,6 +175,8 @@ place_states(Generator *g)
 		const GpuScanAgg *agg = &aggs[i];
 		AggPlace *place = &g->places[i];
 
+		place->state = offset;
+		offset += state_size(agg);
 		if (agg->arg != GPUSCAN_NO_REGISTER || agg->filter != GPUSCAN_NO_REGISTER)
 		{
 			for (int j = 0; j < i && place->counter == 0; j++)
@@ -177,10 +190,7 @@ place_states(Generator *g)
 				offset += 8;
 			}
 		}
-		place->state = offset;
-		offset += state_size(agg);
-		g->source->has_sums |=
-			agg->kind == GPUSCAN_AGG_SUM_F64 || agg->kind == GPUSCAN_AGG_SQUARES_F64;
+		g->source->has_sums |= num_windows(agg) > 0;
 		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
 		{
 			place->distinct = g->source->ndistinct++;
@@ -189,7 +199,13 @@ place_states(Generator *g)
 		}
 	}
 	g->source->has_sums &= p->nkeys > 0;
-	g->source->row_size = (offset + 31) / 32 * 32;
+	offset = (offset + 31) / 32 * 32;
+	for (int i = 0; i < p->naggs; i++)
+	{
+		g->places[i].windows = offset;
+		offset += num_windows(&aggs[i]) * (aggs[i].kind == GPUSCAN_AGG_SUM_F64 ? 8 : 16);
+	}
+	g->source->row_size = offset;
 }
 
 /*
@@ -636,13 +652,6 @@ emit_selections(Generator *g)
 	}
 }
 
-/* A type of states.h and its word count for a group's float sum */
-static const char *
-sum_type(const GpuScanAgg *agg)
-{
-	return agg->kind == GPUSCAN_AGG_SUM_F64 ? "GroupSum<4>" : "GroupSum<6>";
-}
-
 static const char *
 sum_limit(const GpuScanAgg *agg)
 {
@@ -660,18 +669,16 @@ emit_prepare(Generator *g)
 	{
 		const GpuScanAgg *agg = &aggs[i];
 		uint32_t state = g->places[i].state;
-		bool squares = agg->kind == GPUSCAN_AGG_SQUARES_F64;
 
-		if ((squares || agg->kind == GPUSCAN_AGG_SUM_F64) && g->program->nkeys > 0)
-		{
-			EMIT("\tif (s%d && !sum_prepare(launch, (%s *) (p + %u), r%d, %s))\n\t\treturn "
+		if (num_windows(agg) == 0 || g->program->nkeys == 0)
+			continue;
+		EMIT("\tif (s%d && !sum_prepare(launch, (SumHead *) (p + %u), r%d, %s))\n\t\treturn "
+			 "CUDA_TUPLE_WAITS;\n",
+			 i, state, agg->arg, sum_limit(agg));
+		if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
+			EMIT("\tif (s%d && !sum_prepare_square(launch, (SumHead *) (p + %u), r%d))\n\t\treturn "
 				 "CUDA_TUPLE_WAITS;\n",
-				 i, sum_type(agg), state, agg->arg, sum_limit(agg));
-			if (squares)
-				EMIT("\tif (s%d && !sum_prepare_square(launch, (%s *) (p + %u), r%d))\n\t\treturn "
-					 "CUDA_TUPLE_WAITS;\n",
-					 i, sum_type(agg), state + 64, agg->arg);
-		}
+				 i, state + 8, agg->arg);
 	}
 	for (int i = 0; i < g->program->naggs; i++)
 	{
@@ -711,62 +718,65 @@ emit_group_advance(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
-	EMIT("\tadd_atomic((uint64_t *) (p + %u), 1);\n", g->count_offset);
+	EMIT("\tPeers peers = find_peers(row);\n\tbool bad = false;\n"
+		 "\tgroup_count(peers, (uint64_t *) (p + %u), true);\n",
+		 g->count_offset);
 	for (int i = 0; i < g->program->naggs; i++)
 	{
 		const GpuScanAgg *agg = &aggs[i];
 		const AggPlace *place = &g->places[i];
-		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
 		const char *cast = is_float(agg->cls)		  ? "(double) "
 						   : agg->cls == GPUSCAN_I128 ? ""
 													  : "(int64_t) ";
-		char state[48];
+		char head[64];
 
-		snprintf(state, sizeof(state), "(uint64_t *) (p + %u)", place->state);
+		snprintf(head, sizeof(head), "(peers, (uint64_t *) (p + %u), s%d, ", place->state, i);
 		if (place->counter != 0 && !counted_before(g, i))
-			EMIT("\tif (%ss%d)\n\t\tadd_atomic((uint64_t *) (p + %u), 1);\n",
-				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i, place->counter);
-		if (state_size(agg) == 0 || agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			continue;
-		EMIT("\tif (s%d)\n\t{\n", i);
+			EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), %ss%d);\n", place->counter,
+				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i);
 		switch ((GpuScanAggKind) agg->kind)
 		{
+			case GPUSCAN_AGG_COUNT:
+			case GPUSCAN_AGG_COUNT_DISTINCT:
+				break;
 			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\t\tadd_atomic(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
+				EMIT("\tgroup_add%sr%d);\n", head, agg->arg);
 				break;
 			case GPUSCAN_AGG_SUM_I128:
-				EMIT("\t\t%s(%s, r%d);\n",
-					 agg->cls == GPUSCAN_I128 ? "group_add_checked" : "group_add_wide", state,
-					 agg->arg);
+				EMIT("\tgroup_add_wide%s%sr%d);\n", head, cast, agg->arg);
 				break;
 			case GPUSCAN_AGG_SQUARES_I128:
-				EMIT("\t\tif (group_squares(%s, r%d))\n\t\t\treturn RECHECK;\n", state, agg->arg);
+				EMIT("\tbad |= group_squares%sr%d);\n", head, agg->arg);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
 			case GPUSCAN_AGG_SQUARES_F64:
-				EMIT("\t\tsum_add((%s *) (p + %u), r%d, %s);\n", sum_type(agg), place->state,
-					 agg->arg, sum_limit(agg));
+				EMIT("\tsum_add(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, s%d, r%d, "
+					 "%s);\n",
+					 place->state, place->windows, num_windows(agg), i, agg->arg, sum_limit(agg));
 				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
-					EMIT("\t\tsum_add_square((%s *) (p + %u), r%d);\n", sum_type(agg),
-						 place->state + 64, agg->arg);
+					EMIT("\tsum_add_square(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, "
+						 "s%d, r%d);\n",
+						 place->state + 8, place->windows + 48, num_windows(agg), i, agg->arg);
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:
-				EMIT("\t\tgroup_extremum<%s>(%s, %sr%d);\n", minmax, state, cast, agg->arg);
+				EMIT("\tgroup_extremum<%s>%s%sr%d);\n",
+					 agg->kind == GPUSCAN_AGG_MIN ? "true" : "false", head, cast, agg->arg);
 				break;
 			case GPUSCAN_AGG_BOOL_AND:
 			case GPUSCAN_AGG_BIT_AND:
-				EMIT("\t\tgroup_or(%s, ~(uint64_t) (int64_t) r%d);\n", state, agg->arg);
-				break;
 			case GPUSCAN_AGG_BOOL_OR:
 			case GPUSCAN_AGG_BIT_OR:
-				EMIT("\t\tgroup_or(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
-				break;
-			default:
+				EMIT("\tgroup_or(peers, (uint64_t *) (p + %u), s%d ? %s(uint64_t) (int64_t) r%d : "
+					 "0);\n",
+					 place->state, i,
+					 agg->kind == GPUSCAN_AGG_BOOL_AND || agg->kind == GPUSCAN_AGG_BIT_AND ? "~"
+																						   : "",
+					 agg->arg);
 				break;
 		}
-		EMIT("\t}\n");
 	}
+	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
 }
 
 /* The struct of aggregate.h */
@@ -975,12 +985,15 @@ emit_anchor(Generator *g)
 		 g->source->row_size);
 	for (int i = 0; i < g->program->naggs; i++)
 	{
-		bool squares = aggs[i].kind == GPUSCAN_AGG_SQUARES_F64;
+		const AggPlace *place = &g->places[i];
+		uint32_t n = num_windows(&aggs[i]);
 
-		if (squares || aggs[i].kind == GPUSCAN_AGG_SUM_F64)
-			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state);
-		if (squares)
-			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state + 64);
+		if (n > 0)
+			EMIT("\t\tsum_anchor((SumHead *) (p + %u), (uint64_t *) (p + %u), %u);\n", place->state,
+				 place->windows, n);
+		if (aggs[i].kind == GPUSCAN_AGG_SQUARES_F64)
+			EMIT("\t\tsum_anchor((SumHead *) (p + %u), (uint64_t *) (p + %u), %u);\n",
+				 place->state + 8, place->windows + 48, n);
 	}
 	EMIT("\t}\n}\n\n");
 }
@@ -1021,12 +1034,13 @@ emit_emit_state(Generator *g, int i)
 			break;
 		case GPUSCAN_AGG_SUM_F64:
 		case GPUSCAN_AGG_SQUARES_F64:
-			EMIT("\t\t\t\tok = a->n <= GPUSCAN_FSUM_MAX_N && ok;\n"
-				 "\t\t\t\tok = emit_fsum(&a->sum, %d, (const %s *) s) && ok;\n",
-				 agg->kind == GPUSCAN_AGG_SUM_F64 ? 3 : 5, sum_type(agg));
+			EMIT("\t\t\t\tconst uint64_t *w = (const uint64_t *) (p + %u);\n\n"
+				 "\t\t\t\tok = a->n <= GPUSCAN_FSUM_MAX_N && ok;\n"
+				 "\t\t\t\tok = emit_fsum(&a->sum, (const SumHead *) s, w, %u) && ok;\n",
+				 place->windows, num_windows(agg));
 			if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
-				EMIT("\t\t\t\tok = emit_fsum(&a->squares, 5, (const %s *) (s + 8)) && ok;\n",
-					 sum_type(agg));
+				EMIT("\t\t\t\tok = emit_fsum(&a->squares, (const SumHead *) s + 1, w + 6, 6) && "
+					 "ok;\n");
 			break;
 		case GPUSCAN_AGG_MIN:
 		case GPUSCAN_AGG_MAX:
