@@ -148,6 +148,13 @@ num_windows(const GpuScanAgg *agg)
 	return agg->kind == GPUSCAN_AGG_SUM_F64 ? 4 : agg->kind == GPUSCAN_AGG_SQUARES_F64 ? 6 : 0;
 }
 
+/* A group and a distinct value of 32 bits make one word. */
+static bool
+pairs_are_packed(const GpuScanAgg *agg)
+{
+	return agg->cls == GPUSCAN_I32 || agg->cls == GPUSCAN_BOOL;
+}
+
 /*
  * Lays a group's row out: windows behind all else, so that those of an average
  * fill one sector of memory, and what a tuple reads first is together in another.
@@ -194,7 +201,8 @@ place_states(Generator *g)
 		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
 		{
 			place->distinct = g->source->ndistinct++;
-			g->source->distinct[place->distinct] = place->state;
+			g->source->distinct[place->distinct] =
+				(CudaSourceDistinct){place->state, pairs_are_packed(agg) ? 8 : 16};
 			g->source->has_texts |= agg->cls == GPUSCAN_I128 || agg->cls == GPUSCAN_TEXT;
 		}
 	}
@@ -693,8 +701,10 @@ emit_prepare(Generator *g)
 			EMIT("\tBytes d%d = {{(const char *) &r%d, 16}};\n", i, r);
 		else if (is_float(agg->cls))
 			EMIT("\tWord d%d = {distinct_word(r%d)};\n", i, r);
+		else if (pairs_are_packed(agg))
+			EMIT("\tuint32_t d%d = (uint32_t) r%d;\n", i, r);
 		else
-			EMIT("\tWord d%d = {(uint64_t) (int64_t) r%d};\n", i, r);
+			EMIT("\tWord d%d = {(uint64_t) r%d};\n", i, r);
 		EMIT("\tif (s%d && !add_pair(launch, %u, row, d%d, (uint64_t *) (p + %u)))\n\t\treturn "
 			 "CUDA_TUPLE_WAITS;\n",
 			 i, g->places[i].distinct, i, g->places[i].state);
@@ -965,9 +975,11 @@ emit_rehash_pairs(Generator *g)
 	for (int i = 0; i < g->program->naggs; i++)
 	{
 		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			EMIT("\t\tcase %u:\n\t\t\tplace_pairs<%s>(launch, old, number);\n\t\t\tbreak;\n",
+			EMIT("\t\tcase %u:\n\t\t\tplace_pairs%s(launch, old, number);\n\t\t\tbreak;\n",
 				 g->places[i].distinct,
-				 aggs[i].cls == GPUSCAN_TEXT || aggs[i].cls == GPUSCAN_I128 ? "Bytes" : "Word");
+				 pairs_are_packed(&aggs[i])									  ? ""
+				 : aggs[i].cls == GPUSCAN_TEXT || aggs[i].cls == GPUSCAN_I128 ? "<Bytes>"
+																			  : "<Word>");
 	}
 	EMIT("\t}\n}\n\n");
 }
@@ -1130,7 +1142,7 @@ gpuscan_cuda_source_create(CudaSource *source, const CpuPlan *plan,
 
 	memset(source, 0, sizeof(*source));
 	source->shapes = calloc(options->nlayouts + 1, sizeof(uint16_t));
-	source->distinct = calloc((size_t) p->naggs + 1, sizeof(uint32_t));
+	source->distinct = calloc((size_t) p->naggs + 1, sizeof(CudaSourceDistinct));
 	g.places = calloc((size_t) p->naggs + 1, sizeof(AggPlace));
 	g.key_offsets = calloc((size_t) p->nkeys + 1, sizeof(uint32_t));
 	g.out = open_memstream(&source->text, &source->size);

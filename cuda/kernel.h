@@ -571,9 +571,13 @@ place_row(const CudaLaunch &launch, uint32_t row, uint32_t hash)
 	}
 }
 
+#include "states.h"
+
 /*
- * count(DISTINCT): one table of (row, value) for each.  A claim is the row + 1
- * with 31 bits of the hash above it and a bit while the value is written.
+ * count(DISTINCT): one table of (row, value) for each.  A value of 32 bits makes
+ * one word with the row + 1 above it.  Any other is a word, or the offset of its
+ * bytes, behind a claim: the row + 1 with 31 bits of the hash above it and a bit
+ * while the value is written.
  */
 #define PAIR_BUSY (1ULL << 63)
 #define PAIR_DEAD (~0ULL)
@@ -644,7 +648,42 @@ pair_slot(uint64_t hash)
 	return (uint32_t) (hash ^ hash >> 32);
 }
 
-/* Adds a pair, and one to *count if it is new; false: the tuple waits. */
+/* The tuple waits. */
+GS_DEVICE bool
+pairs_are_full(const CudaLaunch &launch, CudaDistinct *table)
+{
+	table->full = 1;
+	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
+	return false;
+}
+
+/* The functions below add a pair, and one to *count if it is new; false: the tuple waits. */
+GS_DEVICE_CALL bool
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value, uint64_t *count)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	uint64_t *entries = (uint64_t *) table->entries;
+	uint64_t wanted = (uint64_t) (row + 1) << 32 | value;
+	uint32_t at = pair_slot(mix(row, value)) & table->mask;
+
+	for (uint32_t probes = 0; probes < PAIR_PROBES; probes++)
+	{
+		uint64_t entry = load_relaxed(&entries[at]);
+
+		if (entry == 0)
+			entry = atomicCAS((gs_word *) &entries[at], 0ULL, (gs_word) wanted);
+		if (entry == 0)
+		{
+			group_count(find_peers(row), count, true);
+			return true;
+		}
+		if (entry == wanted)
+			return true;
+		at = (at + 1) & table->mask;
+	}
+	return pairs_are_full(launch, table);
+}
+
 template <class Value>
 GS_DEVICE_CALL bool
 add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value,
@@ -675,7 +714,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 				return false;
 			}
 			store_release(entry, wanted);
-			add_atomic(count, 1);
+			group_count(find_peers(row), count, true);
 			return true;
 		}
 		if (claim == (wanted | PAIR_BUSY))
@@ -688,12 +727,32 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 		at = (at + 1) & mask;
 		probes++;
 	}
-	table->full = 1;
-	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
-	return false;
+	return pairs_are_full(launch, table);
 }
 
-/* Enters the pairs of an old table into a new one.  By k_rehash_pairs. */
+/* Enter the pairs of an old table into a new one.  By k_rehash_pairs. */
+GS_DEVICE_CALL void
+place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	gs_word *entries = (gs_word *) table->entries;
+
+	for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i <= old.mask;
+		 i += gridDim.x * blockDim.x)
+	{
+		gs_word entry = ((const gs_word *) old.entries)[i];
+		uint32_t at = pair_slot(mix((entry >> 32) - 1, (uint32_t) entry)) & table->mask;
+		uint32_t probes = 0;
+
+		if (entry == 0)
+			continue;
+		for (; probes < PAIR_PROBES && atomicCAS(&entries[at], 0ULL, entry) != 0; probes++)
+			at = (at + 1) & table->mask;
+		if (probes == PAIR_PROBES)
+			(void) pairs_are_full(launch, table);
+	}
+}
+
 template <class Value>
 GS_DEVICE_CALL void
 place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
@@ -727,8 +786,6 @@ place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
 			atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
 	}
 }
-
-#include "states.h"
 
 /*
  * Pages
