@@ -667,6 +667,62 @@ sum_limit(const GpuScanAgg *agg)
 																	   : "GS_FSUM_F64_LIMIT";
 }
 
+/* True if the aggregate's state advances by its argument. */
+static bool
+needs_argument(const GpuScanAgg *agg)
+{
+	return agg->kind != GPUSCAN_AGG_COUNT && agg->kind != GPUSCAN_AGG_COUNT_DISTINCT;
+}
+
+static bool
+needed_before(const GpuScanAgg *aggs, int i)
+{
+	for (int j = 0; j < i; j++)
+	{
+		if (needs_argument(&aggs[j]) && aggs[j].arg == aggs[i].arg)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What the advance of a group's states needs to know of a tuple: its group,
+ * whether its distinct values are new (also if it waits), and if it does not
+ * wait, sI and the arguments.
+ */
+static void
+emit_step_struct(Generator *g, bool local)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("struct Step\n{\n\tuint32_t row = NO_ROW;\n\tbool taken = false;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			EMIT("\tbool new%d = false;\n", i);
+		if (local)
+			continue;
+		EMIT("\tbool s%d = false;\n", i);
+		if (needs_argument(&aggs[i]) && !needed_before(aggs, i))
+			EMIT("\t%s r%d = 0;\n", types[aggs[i].cls], aggs[i].arg);
+	}
+	EMIT("};\n\n");
+}
+
+static void
+emit_step(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tstep.taken = true;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		EMIT("\tstep.s%d = s%d;\n", i, i);
+		if (needs_argument(&aggs[i]) && !needed_before(aggs, i))
+			EMIT("\tstep.r%d = r%d;\n", aggs[i].arg, aggs[i].arg);
+	}
+}
+
 /* Float sums reach far enough, distinct values are entered, or the tuple waits. */
 static void
 emit_prepare(Generator *g)
@@ -705,9 +761,9 @@ emit_prepare(Generator *g)
 			EMIT("\tuint32_t d%d = (uint32_t) r%d;\n", i, r);
 		else
 			EMIT("\tWord d%d = {(uint64_t) r%d};\n", i, r);
-		EMIT("\tif (s%d && !add_pair(launch, %u, row, d%d, (uint64_t *) (p + %u)))\n\t\treturn "
+		EMIT("\tif (s%d && !add_pair(launch, %u, row, d%d, step.new%d))\n\t\treturn "
 			 "CUDA_TUPLE_WAITS;\n",
-			 i, g->places[i].distinct, i, g->places[i].state);
+			 i, g->places[i].distinct, i, i);
 	}
 }
 
@@ -723,15 +779,24 @@ counted_before(const Generator *g, int i)
 	return false;
 }
 
+/* Run by the whole warp; threads without a tuple select nothing. */
 static void
-emit_group_advance(Generator *g)
+emit_advance(Generator *g, bool local)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
-	EMIT("\tPeers peers = find_peers(row);\n\tbool bad = false;\n"
-		 "\tgroup_count(peers, (uint64_t *) (p + %u), true);\n",
-		 g->count_offset);
+	EMIT("\tPeers peers = find_peers(step.row);\n\tbool bad = false;\n"
+		 "\tchar *p = (char *) launch.table.rows + (uint64_t) step.row * %uU;\n",
+		 g->source->row_size);
 	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), step.new%d);\n", g->places[i].state,
+				 i);
+	}
+	if (!local)
+		EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), step.taken);\n", g->count_offset);
+	for (int i = 0; !local && i < g->program->naggs; i++)
 	{
 		const GpuScanAgg *agg = &aggs[i];
 		const AggPlace *place = &g->places[i];
@@ -740,45 +805,45 @@ emit_group_advance(Generator *g)
 													  : "(int64_t) ";
 		char head[64];
 
-		snprintf(head, sizeof(head), "(peers, (uint64_t *) (p + %u), s%d, ", place->state, i);
+		snprintf(head, sizeof(head), "(peers, (uint64_t *) (p + %u), step.s%d, ", place->state, i);
 		if (place->counter != 0 && !counted_before(g, i))
-			EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), %ss%d);\n", place->counter,
-				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i);
+			EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), step.taken && %sstep.s%d);\n",
+				 place->counter, agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i);
 		switch ((GpuScanAggKind) agg->kind)
 		{
 			case GPUSCAN_AGG_COUNT:
 			case GPUSCAN_AGG_COUNT_DISTINCT:
 				break;
 			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\tgroup_add%sr%d);\n", head, agg->arg);
+				EMIT("\tgroup_add%sstep.r%d);\n", head, agg->arg);
 				break;
 			case GPUSCAN_AGG_SUM_I128:
-				EMIT("\tgroup_add_wide%s%sr%d);\n", head, cast, agg->arg);
+				EMIT("\tgroup_add_wide%s%sstep.r%d);\n", head, cast, agg->arg);
 				break;
 			case GPUSCAN_AGG_SQUARES_I128:
-				EMIT("\tbad |= group_squares%sr%d);\n", head, agg->arg);
+				EMIT("\tbad |= group_squares%sstep.r%d);\n", head, agg->arg);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
 			case GPUSCAN_AGG_SQUARES_F64:
-				EMIT("\tsum_add(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, s%d, r%d, "
-					 "%s);\n",
+				EMIT("\tsum_add(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, step.s%d, "
+					 "step.r%d, %s);\n",
 					 place->state, place->windows, num_windows(agg), i, agg->arg, sum_limit(agg));
 				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
 					EMIT("\tsum_add_square(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, "
-						 "s%d, r%d);\n",
+						 "step.s%d, step.r%d);\n",
 						 place->state + 8, place->windows + 48, num_windows(agg), i, agg->arg);
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:
-				EMIT("\tgroup_extremum<%s>%s%sr%d);\n",
+				EMIT("\tgroup_extremum<%s>%s%sstep.r%d);\n",
 					 agg->kind == GPUSCAN_AGG_MIN ? "true" : "false", head, cast, agg->arg);
 				break;
 			case GPUSCAN_AGG_BOOL_AND:
 			case GPUSCAN_AGG_BIT_AND:
 			case GPUSCAN_AGG_BOOL_OR:
 			case GPUSCAN_AGG_BIT_OR:
-				EMIT("\tgroup_or(peers, (uint64_t *) (p + %u), s%d ? %s(uint64_t) (int64_t) r%d : "
-					 "0);\n",
+				EMIT("\tgroup_or(peers, (uint64_t *) (p + %u), step.s%d ? %s(uint64_t) (int64_t) "
+					 "step.r%d : 0);\n",
 					 place->state, i,
 					 agg->kind == GPUSCAN_AGG_BOOL_AND || agg->kind == GPUSCAN_AGG_BIT_AND ? "~"
 																						   : "",
@@ -786,7 +851,7 @@ emit_group_advance(Generator *g)
 				break;
 		}
 	}
-	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
+	EMIT("\tif (bad)\n\t\tatomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);\n");
 }
 
 /* The struct of aggregate.h */
@@ -910,7 +975,10 @@ emit_run(Generator *g)
 	const GpuScanProgram *p = g->program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
 	bool local = p->aggregate && p->nkeys == 0;
+	bool advances = p->nkeys > 0 || g->source->ndistinct > 0;
 
+	if (advances)
+		emit_step_struct(g, local);
 	EMIT("extern \"C\" __global__ void __launch_bounds__(CUDA_THREADS)\n"
 		 "k_run(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char pages[CUDA_WARPS * CUDA_PAGE_SIZE];\n"
@@ -920,9 +988,11 @@ emit_run(Generator *g)
 		 p->params, p->sets);
 	for (int i = 0; local && i < p->naggs; i++)
 		EMIT("\t%s a%d = {};\n", state_type(&aggs[i]), i);
-	EMIT("\trun_blocks<%s>(launch, pages, [&](const Tuple &t, const CudaBlock &block) -> uint32_t\n"
+	EMIT("\trun_blocks<%s, %s>(launch, pages, [&](const Tuple &t, const CudaBlock &block, auto "
+		 "&step) "
+		 "-> uint32_t\n"
 		 "\t{\n\tconst char *layout = ((const char *const *) launch.layouts)[block.layout];\n",
-		 p->aggregate ? "false" : "true");
+		 p->aggregate ? "false" : "true", advances ? "Step" : "NoStep");
 
 	emit_params(g);
 	emit_phase(g, CPU_FILTER);
@@ -940,13 +1010,18 @@ emit_run(Generator *g)
 			emit_find_row(g);
 		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
 			 g->source->row_size);
+		if (advances)
+			EMIT("\tstep.row = row;\n");
 		emit_prepare(g);
 		if (local)
 			emit_local_advance(g);
 		else
-			emit_group_advance(g);
+			emit_step(g);
 	}
-	EMIT("\treturn PASSED;\n\t});\n");
+	EMIT("\treturn PASSED;\n\t},\n\t[&](const auto &step)\n\t{\n");
+	if (advances)
+		emit_advance(g, local);
+	EMIT("\t});\n");
 	if (local)
 		emit_local_merge(g);
 	EMIT("}\n\n");

@@ -238,9 +238,19 @@ gs_fsum_value(int32_t top, const int64_t *w, int n)
 {
 	GsFSumValue value = {0, top * GS_FSUM_BITS - 1074, 0};
 	uint32_t digits[5];
-	gs_i128 head = gs_fsum_carry(w, n, 1, digits);
+	gs_i128 head;
 	int rest = 0;
 
+	/* three windows fit 128 bits */
+	if (n == 3)
+	{
+		head = ((gs_i128) w[0] * (1 << GS_FSUM_BITS) + w[1]) * (1 << GS_FSUM_BITS) + w[2];
+		value.negative = head < 0;
+		value.magnitude = gs_u128_abs(head);
+		value.exponent -= 2 * GS_FSUM_BITS;
+		return value;
+	}
+	head = gs_fsum_carry(w, n, 1, digits);
 	if (head < 0)
 	{
 		value.negative = 1;

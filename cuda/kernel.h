@@ -657,9 +657,9 @@ pairs_are_full(const CudaLaunch &launch, CudaDistinct *table)
 	return false;
 }
 
-/* The functions below add a pair, and one to *count if it is new; false: the tuple waits. */
+/* The functions below add a pair, and say if it is new; false: the tuple waits. */
 GS_DEVICE_CALL bool
-add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value, uint64_t *count)
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value, bool &is_new)
 {
 	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
 	uint64_t *entries = (uint64_t *) table->entries;
@@ -673,11 +673,8 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value
 		if (entry == 0)
 			entry = atomicCAS((gs_word *) &entries[at], 0ULL, (gs_word) wanted);
 		if (entry == 0)
-		{
-			group_count(find_peers(row), count, true);
-			return true;
-		}
-		if (entry == wanted)
+			is_new = true;
+		if (entry == 0 || entry == wanted)
 			return true;
 		at = (at + 1) & table->mask;
 	}
@@ -686,8 +683,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value
 
 template <class Value>
 GS_DEVICE_CALL bool
-add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value,
-		 uint64_t *count)
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value, bool &is_new)
 {
 	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
 	uint64_t *entries = (uint64_t *) table->entries;
@@ -714,7 +710,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 				return false;
 			}
 			store_release(entry, wanted);
-			group_count(find_peers(row), count, true);
+			is_new = true;
 			return true;
 		}
 		if (claim == (wanted | PAIR_BUSY))
@@ -822,10 +818,16 @@ add_count(uint64_t *total, uint32_t count)
 /*
  * Runs tuple(...) for each tuple of the launch.  It returns an outcome,
  * CUDA_TUPLE_WAITS, or the outcome PASSED for an aggregation's kept tuples too.
+ * Behind it the whole warp runs advance(...), with what each thread put into its
+ * Step, which may be nothing.
  */
-template <bool is_scan, class Function>
+struct NoStep
+{
+};
+
+template <bool is_scan, class Step, class Function, class Advance>
 GS_DEVICE void
-run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
+run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	char *page = pages + threadIdx.x / 32 * CUDA_PAGE_SIZE;
@@ -838,29 +840,35 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
 		CudaBlock block = ((const CudaBlock *) launch.blocks)[b];
 		const char *base = page;
 
-		if (load_relaxed(&result_of(launch)->code) != 0)
+		if (__any_sync(WARP, load_relaxed(&result_of(launch)->code) != 0))
 			break;
 		if (block.size <= CUDA_PAGE_SIZE)
 			copy_page(block, page);
 		else
 			base = (const char *) block.base;
 		__syncwarp();
-		for (uint32_t i = lane; i < block.ntuples; i += 32)
+		for (uint32_t first = 0; first < block.ntuples; first += 32)
 		{
+			uint32_t i = first + lane;
 			uint8_t *outcome = &outcomes[block.outcome + i];
-			uint32_t made = RECHECK;
-			Tuple t;
+			Step step;
 
-			if (launch.again && *outcome != CUDA_TUPLE_WAITS)
-				continue;
-			if (open_tuple(block, base, i, t))
-				made = tuple(t, block);
-			counts.passed += made == PASSED;
-			counts.waiting += made == CUDA_TUPLE_WAITS;
-			counts.deferred += made == DEFERRED;
-			if (!is_scan && made == RECHECK)
-				atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
-			*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			if (i < block.ntuples && (!launch.again || *outcome == CUDA_TUPLE_WAITS))
+			{
+				uint32_t made = RECHECK;
+				Tuple t;
+
+				if (open_tuple(block, base, i, t))
+					made = tuple(t, block, step);
+				counts.passed += made == PASSED;
+				counts.waiting += made == CUDA_TUPLE_WAITS;
+				counts.deferred += made == DEFERRED;
+				if (!is_scan && made == RECHECK)
+					atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
+				*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			}
+			__syncwarp();
+			advance(step);
 		}
 		__syncwarp();
 	}

@@ -326,16 +326,18 @@ merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *par
  * Group states
  *
  * Where there are few groups, atomics would queue up at a few words.  So the
- * threads of a warp that advance the same group together, which are peers, add
- * up first, and one of them goes to memory.  Every function here that takes
- * Peers is called by all threads of `active`, whether `selected` or not.
+ * threads of a warp that advance the same group, which are peers, add up first,
+ * and one of them goes to memory.  Every function here that takes Peers is called
+ * by the whole warp.  A thread that has not `selected` adds nothing, and without
+ * a tuple it has a row of its own that is not there.
  */
+#define WARP 0xFFFFFFFFU
+
 struct Peers
 {
-	uint32_t active; /* threads of the warp that run together */
-	uint32_t mine;	 /* of these, the ones with this thread's group */
-	uint32_t above;	 /* of these, the ones behind this thread */
-	uint32_t rank;	 /* how many are before it; 0: it goes to memory */
+	uint32_t mine;	/* threads of the warp with this thread's group */
+	uint32_t above; /* of these, the ones behind this thread */
+	uint32_t rank;	/* how many are before it; 0: it goes to memory */
 };
 
 GS_DEVICE Peers
@@ -344,8 +346,7 @@ find_peers(uint32_t row)
 	uint32_t self = 1U << threadIdx.x % 32;
 	Peers peers;
 
-	peers.active = __activemask();
-	peers.mine = __match_any_sync(peers.active, row);
+	peers.mine = __match_any_sync(WARP, row);
 	peers.above = peers.mine & ~(self | (self - 1));
 	peers.rank = __popc(peers.mine & (self - 1));
 	return peers;
@@ -360,19 +361,19 @@ merge_peers(const Peers &peers, uint64_t *w, int n, Merge merge)
 	uint32_t rank = peers.rank;
 
 	/* each takes over what the next one has that is still there, and every other leaves */
-	while (__any_sync(peers.active, above != 0))
+	while (__any_sync(WARP, above != 0))
 	{
 		int from = above != 0 ? __ffs(above) - 1 : threadIdx.x % 32;
 
 #pragma unroll 1
 		for (int i = 0; i < n; i++)
 		{
-			uint64_t other = __shfl_sync(peers.active, (gs_word) w[i], from);
+			uint64_t other = __shfl_sync(WARP, (gs_word) w[i], from);
 
 			if (above != 0)
 				w[i] = merge(w[i], other);
 		}
-		above &= ~__ballot_sync(peers.active, rank & 1);
+		above &= ~__ballot_sync(WARP, rank & 1);
 		rank >>= 1;
 	}
 }
@@ -386,7 +387,7 @@ sum_peers(const Peers &peers, uint64_t *w, int n)
 GS_DEVICE void
 group_count(const Peers &peers, uint64_t *s, bool selected)
 {
-	uint32_t n = __popc(__ballot_sync(peers.active, selected) & peers.mine);
+	uint32_t n = __popc(__ballot_sync(WARP, selected) & peers.mine);
 
 	if (peers.rank == 0 && n != 0)
 		add_atomic(s, n);
@@ -608,7 +609,7 @@ GS_DEVICE_CALL void
 sum_pieces(const Peers &peers, SumHead *s, uint64_t *w, int n, const GsFSumPieces &pieces,
 		   int npieces, int32_t negative, uint32_t special)
 {
-	int32_t base = (int32_t) (load_relaxed(&s->base) & SUM_BASE);
+	int32_t base = npieces == 0 ? 0 : (int32_t) (load_relaxed(&s->base) & SUM_BASE);
 	uint64_t words[6] = {0, 0, 0, 0, 0, 0};
 
 #pragma unroll 1
@@ -626,7 +627,7 @@ sum_pieces(const Peers &peers, SumHead *s, uint64_t *w, int n, const GsFSumPiece
 		if (words[i] != 0)
 			add_atomic(&w[i], words[i]);
 	}
-	if ((special & ~(load_relaxed(&s->base) >> SUM_SPECIAL)) != 0)
+	if (special != 0 && (special & ~(load_relaxed(&s->base) >> SUM_SPECIAL)) != 0)
 		atomicOr(&s->base, special << SUM_SPECIAL);
 }
 
