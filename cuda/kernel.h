@@ -581,7 +581,7 @@ place_row(const CudaLaunch &launch, uint32_t row, uint32_t hash)
  */
 #define PAIR_BUSY (1ULL << 63)
 #define PAIR_DEAD (~0ULL)
-#define PAIR_PROBES 64
+#define PAIR_PROBES 256
 
 struct Word
 {

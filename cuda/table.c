@@ -38,7 +38,7 @@
 
 /* The factors by which a table grows; the last where nothing is known of the input */
 #define MIN_GROWTH 2
-#define MAX_GROWTH 16
+#define MAX_GROWTH 8
 #define GROWTH 4
 
 #define RESULT_OFFSET 64

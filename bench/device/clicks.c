@@ -9,7 +9,8 @@
  * Heap pages of the clicks table are made in shared memory that is registered
  * with the device, as PostgreSQL's buffers would be, and pushed in batches of 32
  * pages.  Printed are the first run (with compiling), and of five more the
- * median and bytes of pages per second.
+ * median and bytes of pages per second.  It fails if a point of the sweep is twice
+ * as slow as its neighbour.
  *
  *-------------------------------------------------------------------------
  */
@@ -272,8 +273,11 @@ compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Prints the times of a query whose planner expects so many groups, as columns or as CSV. */
-static void
+/*
+ * Prints the times of a query whose planner expects so many groups, as columns
+ * or as CSV; returns the median.
+ */
+static double
 time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *program, uint64_t groups,
 		   const GpuScanLayout *layout, uint32_t under_way)
 {
@@ -303,6 +307,7 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 	else
 		printf("%zu,%.1f,%.1f,%.1f\n", rows, times[3], scans[3], rate);
 	fflush(stdout);
+	return times[3];
 }
 
 int
@@ -315,6 +320,8 @@ main(int argc, char **argv)
 	uint32_t under_way = argc > 3 ? (uint32_t) atoi(argv[3]) : 1024;
 	GpuScanDevice *device;
 	double start;
+	double last = 0;
+	int cliffs = 0;
 
 	setenv("GPUSCAN_TEST_DEVICE", argc > 1 ? argv[1] : "cuda", 1);
 	nrows = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000000;
@@ -335,7 +342,14 @@ main(int argc, char **argv)
 	/* as if the planner expected half of them */
 	printf("groups,ms,scan ms,GB/s\n");
 	for (uint64_t n = 1; n / 2 < nrows; n *= 2)
-		time_query(device, NULL, sweep_query((int32_t) n), n / 2, layout, under_way);
+	{
+		double ms =
+			time_query(device, NULL, sweep_query((int32_t) n), n / 2, layout, under_way);
+
+		cliffs += last > 0 && (ms > 2 * last || last > 2 * ms);
+		last = ms;
+	}
+	printf("%d points are twice as slow as a neighbour\n", cliffs);
 	device_ops->close(device);
-	return 0;
+	return cliffs > 0;
 }
