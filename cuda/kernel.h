@@ -819,13 +819,13 @@ add_count(uint64_t *total, uint32_t count)
  * Runs tuple(...) for each tuple of the launch.  It returns an outcome,
  * CUDA_TUPLE_WAITS, or the outcome PASSED for an aggregation's kept tuples too.
  * Behind it the whole warp runs advance(...), with what each thread put into its
- * Step, which may be nothing.
+ * Found, which may be nothing.
  */
-struct NoStep
+struct NothingFound
 {
 };
 
-template <bool is_scan, class Step, class Function, class Advance>
+template <bool is_scan, class Found, class Function, class Advance>
 GS_DEVICE void
 run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advance)
 {
@@ -851,7 +851,7 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advanc
 		{
 			uint32_t i = first + lane;
 			uint8_t *outcome = &outcomes[block.outcome + i];
-			Step step;
+			Found found;
 
 			if (i < block.ntuples && (!launch.again || *outcome == CUDA_TUPLE_WAITS))
 			{
@@ -859,7 +859,7 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advanc
 				Tuple t;
 
 				if (open_tuple(block, base, i, t))
-					made = tuple(t, block, step);
+					made = tuple(t, block, found);
 				counts.passed += made == PASSED;
 				counts.waiting += made == CUDA_TUPLE_WAITS;
 				counts.deferred += made == DEFERRED;
@@ -868,7 +868,7 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advanc
 				*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
 			}
 			__syncwarp();
-			advance(step);
+			advance(found);
 		}
 		__syncwarp();
 	}
