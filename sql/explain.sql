@@ -50,3 +50,16 @@ CREATE TABLE large AS SELECT i AS id, i % 1000 AS a, i * 0.5 AS f FROM generate_
 CREATE INDEX ON large (id);
 VACUUM ANALYZE large;
 SELECT gpuscan_test.nodes('SELECT a, count(*), sum(f) FROM large GROUP BY a') AS grouped, gpuscan_test.nodes('SELECT count(*) FROM large WHERE id = 5') AS by_index;
+-- what a device does is no reason to compile the rest
+CREATE FUNCTION compiled(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+  EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+  RETURN plan->0->'JIT' IS NOT NULL;
+END $$;
+SET jit = on;
+SET jit_above_cost = 1000;
+SELECT compiled('SELECT a, count(*) FROM large GROUP BY a') AS grouped, compiled('SELECT id FROM large WHERE a = 3') AS scanned;
+SELECT compiled('SELECT a, count(*) FROM large GROUP BY a, f') = pg_jit_available() AS many_groups;
+SET gpuscan.enabled = off;
+SELECT compiled('SELECT a, count(*) FROM large GROUP BY a') = pg_jit_available() AS off;

@@ -145,7 +145,8 @@ pin_limit(void)
 /* Makes an idle channel the request's. */
 static void
 prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
-				const GpuScanLayout *const *layouts, int nlayouts, uint64 tuples_expected)
+				const GpuScanLayout *const *layouts, int nlayouts, uint64 tuples_expected,
+				uint64 groups_expected)
 {
 	uint32 size = MAXALIGN(program->size);
 
@@ -159,6 +160,7 @@ prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
 	chan->nlayouts = nlayouts;
 	chan->threads = gpuscan_cpu_threads;
 	chan->tuples_expected = tuples_expected;
+	chan->groups_expected = groups_expected;
 	chan->fault = gpuscan_fault_parse(gpuscan_inject_fault);
 
 	pg_atomic_write_u32(&chan->npushed, 0);
@@ -173,7 +175,8 @@ prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
 
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason)
+					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason)
 {
 	GpuScanClient *client;
 	GpuScanSessionChannel *channel;
@@ -226,7 +229,7 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 		channel->batches[i].client = client;
 		channel->batches[i].state = GPUSCAN_BATCH_FREE;
 	}
-	prepare_channel(client->chan, program, layouts, nlayouts, tuples_expected);
+	prepare_channel(client->chan, program, layouts, nlayouts, tuples_expected, groups_expected);
 
 	client->slot->generation = generation;
 	client->slot->channel = dsm_segment_handle(channel->seg);

@@ -50,7 +50,8 @@ typedef struct GpuScanClientBlock
  */
 extern GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason);
+					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason);
 
 /* An empty batch to fill, or NULL while all are pushed and not yet released. */
 extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
