@@ -571,13 +571,17 @@ place_row(const CudaLaunch &launch, uint32_t row, uint32_t hash)
 	}
 }
 
+#include "states.h"
+
 /*
- * count(DISTINCT): one table of (row, value) for each.  A claim is the row + 1
- * with 31 bits of the hash above it and a bit while the value is written.
+ * count(DISTINCT): one table of (row, value) for each.  A value of 32 bits makes
+ * one word with the row + 1 above it.  Any other is a word, or the offset of its
+ * bytes, behind a claim: the row + 1 with 31 bits of the hash above it and a bit
+ * while the value is written.
  */
 #define PAIR_BUSY (1ULL << 63)
 #define PAIR_DEAD (~0ULL)
-#define PAIR_PROBES 64
+#define PAIR_PROBES 256
 
 struct Word
 {
@@ -644,11 +648,42 @@ pair_slot(uint64_t hash)
 	return (uint32_t) (hash ^ hash >> 32);
 }
 
-/* Adds a pair, and one to *count if it is new; false: the tuple waits. */
+/* The tuple waits. */
+GS_DEVICE bool
+pairs_are_full(const CudaLaunch &launch, CudaDistinct *table)
+{
+	table->full = 1;
+	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
+	return false;
+}
+
+/* The functions below add a pair, and say if it is new; false: the tuple waits. */
+GS_DEVICE_CALL bool
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value, bool &is_new)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	uint64_t *entries = (uint64_t *) table->entries;
+	uint64_t wanted = (uint64_t) (row + 1) << 32 | value;
+	uint32_t at = pair_slot(mix(row, value)) & table->mask;
+
+	for (uint32_t probes = 0; probes < PAIR_PROBES; probes++)
+	{
+		uint64_t entry = load_relaxed(&entries[at]);
+
+		if (entry == 0)
+			entry = atomicCAS((gs_word *) &entries[at], 0ULL, (gs_word) wanted);
+		if (entry == 0)
+			is_new = true;
+		if (entry == 0 || entry == wanted)
+			return true;
+		at = (at + 1) & table->mask;
+	}
+	return pairs_are_full(launch, table);
+}
+
 template <class Value>
 GS_DEVICE_CALL bool
-add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value,
-		 uint64_t *count)
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value, bool &is_new)
 {
 	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
 	uint64_t *entries = (uint64_t *) table->entries;
@@ -675,7 +710,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 				return false;
 			}
 			store_release(entry, wanted);
-			add_atomic(count, 1);
+			is_new = true;
 			return true;
 		}
 		if (claim == (wanted | PAIR_BUSY))
@@ -688,12 +723,32 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 		at = (at + 1) & mask;
 		probes++;
 	}
-	table->full = 1;
-	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
-	return false;
+	return pairs_are_full(launch, table);
 }
 
-/* Enters the pairs of an old table into a new one.  By k_rehash_pairs. */
+/* Enter the pairs of an old table into a new one.  By k_rehash_pairs. */
+GS_DEVICE_CALL void
+place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	gs_word *entries = (gs_word *) table->entries;
+
+	for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i <= old.mask;
+		 i += gridDim.x * blockDim.x)
+	{
+		gs_word entry = ((const gs_word *) old.entries)[i];
+		uint32_t at = pair_slot(mix((entry >> 32) - 1, (uint32_t) entry)) & table->mask;
+		uint32_t probes = 0;
+
+		if (entry == 0)
+			continue;
+		for (; probes < PAIR_PROBES && atomicCAS(&entries[at], 0ULL, entry) != 0; probes++)
+			at = (at + 1) & table->mask;
+		if (probes == PAIR_PROBES)
+			(void) pairs_are_full(launch, table);
+	}
+}
+
 template <class Value>
 GS_DEVICE_CALL void
 place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
@@ -727,8 +782,6 @@ place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
 			atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
 	}
 }
-
-#include "states.h"
 
 /*
  * Pages
@@ -765,10 +818,16 @@ add_count(uint64_t *total, uint32_t count)
 /*
  * Runs tuple(...) for each tuple of the launch.  It returns an outcome,
  * CUDA_TUPLE_WAITS, or the outcome PASSED for an aggregation's kept tuples too.
+ * Behind it the whole warp runs advance(...), with what each thread put into its
+ * Found, which may be nothing.
  */
-template <bool is_scan, class Function>
+struct NothingFound
+{
+};
+
+template <bool is_scan, class Found, class Function, class Advance>
 GS_DEVICE void
-run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
+run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	char *page = pages + threadIdx.x / 32 * CUDA_PAGE_SIZE;
@@ -781,29 +840,35 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
 		CudaBlock block = ((const CudaBlock *) launch.blocks)[b];
 		const char *base = page;
 
-		if (load_relaxed(&result_of(launch)->code) != 0)
+		if (__any_sync(WARP, load_relaxed(&result_of(launch)->code) != 0))
 			break;
 		if (block.size <= CUDA_PAGE_SIZE)
 			copy_page(block, page);
 		else
 			base = (const char *) block.base;
 		__syncwarp();
-		for (uint32_t i = lane; i < block.ntuples; i += 32)
+		for (uint32_t first = 0; first < block.ntuples; first += 32)
 		{
+			uint32_t i = first + lane;
 			uint8_t *outcome = &outcomes[block.outcome + i];
-			uint32_t made = RECHECK;
-			Tuple t;
+			Found found;
 
-			if (launch.again && *outcome != CUDA_TUPLE_WAITS)
-				continue;
-			if (open_tuple(block, base, i, t))
-				made = tuple(t, block);
-			counts.passed += made == PASSED;
-			counts.waiting += made == CUDA_TUPLE_WAITS;
-			counts.deferred += made == DEFERRED;
-			if (!is_scan && made == RECHECK)
-				atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
-			*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			if (i < block.ntuples && (!launch.again || *outcome == CUDA_TUPLE_WAITS))
+			{
+				uint32_t made = RECHECK;
+				Tuple t;
+
+				if (open_tuple(block, base, i, t))
+					made = tuple(t, block, found);
+				counts.passed += made == PASSED;
+				counts.waiting += made == CUDA_TUPLE_WAITS;
+				counts.deferred += made == DEFERRED;
+				if (!is_scan && made == RECHECK)
+					atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
+				*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			}
+			__syncwarp();
+			advance(found);
 		}
 		__syncwarp();
 	}

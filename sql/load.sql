@@ -27,4 +27,4 @@ RESET ROLE;
 DROP ROLE gpuscan_plain;
 
 -- No request is held while no query runs.
-SELECT count(*) FROM gpuscan_activity;
+SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();

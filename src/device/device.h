@@ -92,6 +92,7 @@ typedef struct GpuScanRequestOptions
 	uint32_t nlayouts;
 	uint32_t threads;			  /* at most so many of the device's threads */
 	uint64_t tuples_expected;	  /* about so many will be pushed; 0: unknown */
+	uint64_t groups_expected;	  /* of an aggregation; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* the same, of all requests together */
 	void *arg;

@@ -8,17 +8,27 @@
  * is held there, however slowly a cursor reads.
  *
  * Chunks are kept as they came, in memory up to what a hash aggregation may
- * use, and behind that in a temporary file.
+ * use, and behind that in a temporary file.  Memory comes in pieces that grow,
+ * and the kernel is asked for huge pages: to fault small ones in took longer
+ * than to copy into them.
  *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
+
+#include <sys/mman.h>
 
 #include "commands/tablespace.h"
 #include "executor/result.h"
 #include "miscadmin.h"
 #include "storage/buffile.h"
 #include "utils/memutils.h"
+
+/* The first piece of memory, and the largest */
+#define MIN_PIECE ((Size) 8 * 1024)
+#define MAX_PIECE ((Size) 32 * 1024 * 1024)
+
+#define HUGE_PAGE (2 * 1024 * 1024)
 
 typedef struct Chunk
 {
@@ -29,6 +39,9 @@ typedef struct Chunk
 struct GpuScanResult
 {
 	uint32 row_size;
+	Size last_piece; /* of memory: its size */
+	char *free;		 /* in it */
+	Size nfree;
 	List *chunks;	/* of Chunk, its bytes behind it */
 	int next_chunk; /* index into chunks */
 	BufFile *file;	/* the chunks behind them, or NULL */
@@ -60,10 +73,31 @@ chunk_size(const GpuScanProgram *program, const char *rows, uint32 nrows)
 }
 
 static void
+add_piece(GpuScanResult *result, Size size)
+{
+	char *start;
+	char *end;
+
+	size = Max(size, Min(MAX_PIECE, Max(MIN_PIECE, result->last_piece * 4)));
+	result->free = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	result->nfree = result->last_piece = size;
+	start = (char *) TYPEALIGN(HUGE_PAGE, result->free);
+	end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, result->free + size);
+	if (start < end)
+		(void) madvise(start, end - start, MADV_HUGEPAGE);
+}
+
+static void
 keep_in_memory(GpuScanResult *result, const Chunk *chunk, const char *rows)
 {
-	Chunk *copy = palloc(MAXALIGN(sizeof(Chunk)) + chunk->size);
+	Size size = MAXALIGN(sizeof(Chunk)) + MAXALIGN(chunk->size);
+	Chunk *copy;
 
+	if (size > result->nfree)
+		add_piece(result, size);
+	copy = (Chunk *) result->free;
+	result->free += size;
+	result->nfree -= size;
 	*copy = *chunk;
 	memcpy(CHUNK_BYTES(copy), rows, chunk->size);
 	result->chunks = lappend(result->chunks, copy);

@@ -44,6 +44,7 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 	const char *reason = NULL;
 	int n = list_length(relations);
 	double tuples = 0;
+	double groups = input->aggregate ? Min(node->css.ss.ps.plan->plan_rows, UINT32_MAX) : 0;
 	GpuScanLayout **layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
 
 	run->context = context;
@@ -66,7 +67,7 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 		run->feed.ncolumns = run->compiled->ncolumns;
 		run->client =
 			gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) layouts, n,
-								(uint64) tuples, &reason);
+								(uint64) tuples, (uint64) groups, &reason);
 	}
 	MemoryContextSwitchTo(old);
 	if (run->client == NULL)

@@ -210,7 +210,8 @@ open_slot(GpuScanClient *client)
 
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason)
+					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason)
 {
 	GpuScanClient *client;
 	GpuScanChannel *chan;
@@ -253,6 +254,7 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 	chan->nlayouts = nlayouts;
 	chan->threads = gpuscan_cpu_threads;
 	chan->tuples_expected = tuples_expected;
+	chan->groups_expected = groups_expected;
 	open_slot(client);
 	return client;
 }

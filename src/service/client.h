@@ -65,7 +65,8 @@ gpuscan_client_line_pointer(const GpuScanClientBlock *block, uint32 i)
  */
 extern GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason);
+					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason);
 
 /*
  * The name by which others may join the request, and a client that does so, of

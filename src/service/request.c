@@ -363,6 +363,7 @@ begin(Request *request)
 			.nlayouts = request->nlayouts,
 			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
 			.tuples_expected = chan->tuples_expected,
+			.groups_expected = chan->groups_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
 			.device_memory_limit = (uint64) gpuscan_cpu_memory_limit * 1024 * 1024,
 			.arg = request,
@@ -402,6 +403,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	if (staged)
 	{
 		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
+		uint32 used = 0;
 
 		for (uint32 t = 0; t < from.ntuples; t++)
 		{
@@ -409,10 +411,11 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 				staged[t].offset > GPUSCAN_BATCH_STAGING || staged[t].len < SizeofHeapTupleHeader ||
 				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
 				return false;
+			used = Max(used, MAXALIGN(staged[t].offset + staged[t].len));
 		}
 		block->staged = staged;
 		block->base = batch->staging;
-		block->size = GPUSCAN_BATCH_STAGING;
+		block->size = used;
 	}
 	else
 	{

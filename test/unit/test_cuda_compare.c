@@ -160,6 +160,9 @@ add_sources(Builder *b)
 	add_param(b, GPUSCAN_I32, below(20));
 	add_param(b, GPUSCAN_I64, -5);
 	add_param(b, GPUSCAN_I128, 123456);
+	/* some sums of these overflow */
+	add_param(b, GPUSCAN_I128, below(2) ? 1 : -1);
+	b->params[b->header.nparams - 1].hi ^= UINT64_C(1) << (48 + below(14));
 	add_f64(b, 2.5);
 	add_text(b, "abc7");
 	add_null(b, below(GPUSCAN_TEXT));
