@@ -80,7 +80,7 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 # The device's loops are written for the vectorizer.
-src/device/cpu/%.o: override CFLAGS += -O3
+src/device/cpu/%.o src/heap/%.o: override CFLAGS += -O3
 
 $(OBJS): Makefile
 

@@ -89,6 +89,7 @@ typedef struct CudaBatch
 {
 	struct CudaBatch *next;
 	GpuScanBatch batch;
+	uint32_t ndeferred;
 } CudaBatch;
 
 typedef struct CudaSlot

@@ -292,6 +292,7 @@ cuda_end(GpuScanRequest *request)
 
 const GpuScanDeviceOps gpuscan_cuda_device = {
 	.name = "cuda",
+	.batch_blocks = 256,
 	.open = cuda_open,
 	.close = cuda_close,
 	.begin = cuda_begin,

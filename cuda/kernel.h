@@ -122,7 +122,7 @@ open_tuple(const CudaBlock &block, const char *base, uint32_t i, Tuple &tuple)
 	}
 	else
 	{
-		uint32_t number = ((const uint16_t *) block.places)[i];
+		uint32_t number = block.places ? ((const uint16_t *) block.places)[i] : i + 1;
 		uint32_t pointer = GPUSCAN_PAGE_HEADER_SIZE + (number - 1) * 4;
 		uint32_t lp;
 

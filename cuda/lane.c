@@ -209,9 +209,9 @@ typedef struct BlockPlan
 static BlockPlan
 plan_block(const GpuScanDevice *device, const GpuScanBlock *block)
 {
-	const void *places = block->offsets != NULL ? (const void *) block->offsets : block->staged;
-	size_t width = block->offsets != NULL ? sizeof(uint16_t) : sizeof(GpuScanStagedTuple);
-	size_t size = block->ntuples * width;
+	const void *places = block->staged != NULL ? (const void *) block->staged : block->offsets;
+	size_t width = block->staged != NULL ? sizeof(GpuScanStagedTuple) : sizeof(uint16_t);
+	size_t size = places != NULL ? block->ntuples * width : 0;
 	BlockPlan plan = {0, 0, 0, 0};
 
 	/* a large one is not copied to shared memory, where nobody changes it any more */
@@ -227,8 +227,7 @@ plan_block(const GpuScanDevice *device, const GpuScanBlock *block)
 static bool
 block_is_valid(const GpuScanRequest *request, const GpuScanBlock *block)
 {
-	return block->layout < request->options.nlayouts && block->size <= INT32_MAX &&
-		   (block->ntuples == 0 || block->offsets != NULL || block->staged != NULL);
+	return block->layout < request->options.nlayouts && block->size <= INT32_MAX;
 }
 
 /* Blocks and bytes of a batch; false if it is not well formed */
@@ -255,7 +254,7 @@ measure_batch(const GpuScanRequest *request, const GpuScanBatch *batch, size_t *
 static void
 answer(GpuScanRequest *request, CudaBatch *batch, GpuScanCode code)
 {
-	request->options.batch_done(request->options.arg, batch->batch.tag, code);
+	request->options.batch_done(request->options.arg, batch->batch.tag, code, batch->ndeferred);
 	free(batch);
 }
 
@@ -305,6 +304,7 @@ take_batches(GpuScanRequest *request, CudaSlot *slot)
 		uint64_t ntuples = 0;
 		GpuScanCode code = request->code;
 
+		batch->ndeferred = 0;
 		if (code == GPUSCAN_OK && !measure_batch(request, &batch->batch, &pinned, &ntuples))
 			code = GPUSCAN_INVALID;
 		if (code != GPUSCAN_OK)
@@ -404,10 +404,10 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 							  .outcome = outcome,
 							  .layout = (uint16_t) block->layout,
 							  .shape = request->source.shapes[block->layout],
-							  .staged = block->offsets == NULL};
+							  .staged = block->staged != NULL};
 			if (plan.base_size > 0)
 				to->base = copy_to_pinned(&pinned, block->base, block->size);
-			if (plan.places_size > 0 && block->offsets != NULL)
+			if (plan.places_size > 0 && block->staged == NULL)
 				to->places =
 					copy_to_pinned(&pinned, block->offsets, block->ntuples * sizeof(uint16_t));
 			else if (plan.places_size > 0)
@@ -500,6 +500,8 @@ hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
 				memset(block->outcome, GPUSCAN_TUPLE_REJECTED, block->ntuples);
 			else
 				memcpy(block->outcome, outcome, block->ntuples);
+			for (uint32_t j = 0; deferred > 0 && j < block->ntuples; j++)
+				batch->ndeferred += outcome[j] == GPUSCAN_TUPLE_DEFERRED;
 			outcome += block->ntuples;
 		}
 	}

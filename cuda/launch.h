@@ -34,8 +34,9 @@
 /* One GpuScanBlock; a multiple of 16 bytes, since copies follow an array of them */
 typedef struct CudaBlock
 {
-	uint64_t base;	 /* 16-byte aligned */
-	uint64_t places; /* uint16_t of line pointers, or GpuScanStagedTuple */
+	uint64_t base; /* 16-byte aligned */
+	uint64_t
+		places; /* uint16_t of line pointers, or GpuScanStagedTuple; 0: line pointers from 1 on */
 	uint32_t size;
 	uint32_t ntuples;
 	uint32_t outcome; /* index of its first tuple's outcome */

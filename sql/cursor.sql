@@ -81,4 +81,12 @@ BEGIN
   RETURN total;
 END $$;
 SELECT many(200);
+-- their requests end without us, but soon
+DO $$
+BEGIN
+  FOR i IN 1 .. 100 LOOP
+    EXIT WHEN NOT EXISTS (SELECT FROM gpuscan_activity WHERE pid = pg_backend_pid());
+    PERFORM pg_sleep(0.1);
+  END LOOP;
+END $$;
 SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();

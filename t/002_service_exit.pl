@@ -16,7 +16,13 @@ my %queries = (
 	'grouped' => 'SELECT b, count(*), sum(n), count(DISTINCT id) FROM t GROUP BY b ORDER BY b',
 	'chunks' => 'SELECT count(*), sum(c), sum(n) FROM (SELECT id, count(*) AS c, sum(n) AS n FROM t GROUP BY id) q',
 	'scan' => 'SELECT count(*), sum(id), min(pad) FROM (SELECT id, pad FROM t WHERE a = 3 OFFSET 0) q',
+	'workers' => 'SELECT id % 1000, count(*), sum(n), count(DISTINCT b), pg_backend_pid() > 0 FROM t GROUP BY 1 ORDER BY 1',
 	'rescan' => 'SELECT sum(n) FROM generate_series(1, 4) k, LATERAL (SELECT count(*) AS n FROM t WHERE a = k) q');
+# PostgreSQL's own way of asking for a worker where one is possible; without pg_backend_pid() it would run the whole query in one
+my %settings = map { $_ => '' } keys %queries;
+$settings{'workers'} = 'SET force_parallel_mode = on; SET max_parallel_workers_per_gather = 2;';
+like($node->safe_psql('postgres', "SET gpuscan.force = on; $settings{'workers'} EXPLAIN (ANALYZE) $queries{'workers'}"),
+	qr/Workers Launched: 1/, 'a worker helps');
 my %off;
 foreach my $name (sort keys %queries)
 {
@@ -34,7 +40,7 @@ foreach my $point (qw(begin push batch-done finish fetch close))
 		foreach my $name (sort keys %queries)
 		{
 			my ($status, $stdout, $stderr) = $node->psql('postgres',
-				"SET gpuscan.force = on; $fault; $queries{$name}; RESET gpuscan.inject_fault; SELECT 'alive'");
+				"SET gpuscan.force = on; $settings{$name} $fault; $queries{$name}; RESET gpuscan.inject_fault; SELECT 'alive'");
 			is($status, 0, "$point:$n, $name: no error") or diag($stderr);
 			is($stdout, "$off{$name}\nalive", "$point:$n, $name: the answer is right and the session lives");
 			wait_until_offloaded($node);

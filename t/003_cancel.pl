@@ -29,8 +29,9 @@ my $psql = sub {
 };
 
 # statement_timeout, from before the first batch to the last
-my $sql = "SET gpuscan.force = on;\n";
-$sql .= sprintf("SET statement_timeout = %d;\nSELECT count(q) FROM (%s) q;\n", 1 + $_ * 7 % 150, $queries[ $_ % @queries ]) foreach 1 .. 100;
+my $sql = "SET gpuscan.force = on;\nSET force_parallel_mode = on;\nSET max_parallel_workers_per_gather = 2;\n";
+# without pg_backend_pid() a forced worker would run the whole query, instead of helping it
+$sql .= sprintf("SET statement_timeout = %d;\nSELECT count(q) + 0 * pg_backend_pid() FROM (%s) q;\n", 1 + $_ * 7 % 150, $queries[ $_ % @queries ]) foreach 1 .. 100;
 my ($out, $err) = ('', '');
 $psql->($sql . "SET statement_timeout = 0;\nSELECT 'alive';\n", \$out, \$err)->finish;
 like($out, qr/alive/, 'the session lives after 100 timeouts');
@@ -46,7 +47,7 @@ $psql->("SET gpuscan.force = on;\nBEGIN;\n" . join('', map { "SAVEPOINT s;\nSET 
 like($out, qr/alive\|0/, 'rolled back to a savepoint 20 times, nothing is held in the transaction');
 
 # pg_cancel_backend
-$sql = "SET gpuscan.force = on;\n" . join('', map { "SELECT count(q) FROM ($queries[ $_ % @queries ]) q;\n" } 1 .. 100) . "SELECT 'alive';\n";
+$sql = "SET gpuscan.force = on;\nSET force_parallel_mode = on;\nSET max_parallel_workers_per_gather = 2;\n" . join('', map { "SELECT count(q) + 0 * pg_backend_pid() FROM ($queries[ $_ % @queries ]) q;\n" } 1 .. 100) . "SELECT 'alive';\n";
 ($out, $err) = ('', '');
 my $run = $psql->($sql, \$out, \$err);
 my $canceller = $node->background_psql('postgres', on_error_stop => 0);

@@ -5,7 +5,8 @@
  *
  * Life of a request, all calls from the service's main thread:
  *
- *	 begin, then any number of push; each batch is answered by one batch_done.
+ *	 begin, then any number of push; each batch is answered by one batch_done,
+ *	 which tells how many of its tuples are deferred.
  *	 For an aggregation, finish once every batch is answered; it is answered by
  *	 one finish_done; then fetch until it says that there is no more.
  *	 end at any time, also in the middle: the device stops working on the
@@ -51,8 +52,8 @@ typedef struct GpuScanStagedTuple
 
 /*
  * Tuples in one piece of memory: those of a heap page that `offsets` name by
- * line pointer number (from 1), or staged ones.  The device writes
- * outcome[0 .. ntuples - 1].  All memory stays in place until batch_done (or
+ * line pointer number (from 1), the first `ntuples` of a page, or staged ones.
+ * The device writes outcome[0 .. ntuples - 1].  All memory stays in place until batch_done (or
  * ended), but a page may change under a device whose request is being ended:
  * it checks each line pointer, header and length that it reads.
  */
@@ -62,7 +63,7 @@ typedef struct GpuScanBlock
 	uint32_t size; /* bytes at base: BLCKSZ for a page */
 	uint32_t ntuples;
 	uint32_t layout;				  /* index of the relation's layout */
-	const uint16_t *offsets;		  /* a page, or NULL */
+	const uint16_t *offsets;		  /* NULL: line pointers 1 .. ntuples, or staged tuples */
 	const GpuScanStagedTuple *staged; /* staged tuples, or NULL */
 	uint8_t *outcome;
 } GpuScanBlock;
@@ -95,7 +96,7 @@ typedef struct GpuScanRequestOptions
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* the same, of all requests together */
 	void *arg;
-	void (*batch_done)(void *arg, void *tag, GpuScanCode code);
+	void (*batch_done)(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred);
 	void (*finish_done)(void *arg, GpuScanCode code);
 	void (*ended)(void *arg, const GpuScanRequestStats *stats);
 } GpuScanRequestOptions;
@@ -106,6 +107,7 @@ typedef struct GpuScanRequest GpuScanRequest;
 typedef struct GpuScanDeviceOps
 {
 	const char *name;
+	uint32_t batch_blocks; /* a batch of so many keeps it at work without waiting */
 
 	/* Opens the device with `threads` worker threads.  NULL: *error says why. */
 	GpuScanDevice *(*open)(uint32_t threads, const char **error);

@@ -68,8 +68,9 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 		ExplainPropertyText("Device", counters->device, es);
 	if (node->replaced_reason != NULL)
 		ExplainPropertyText("Replaced Plan", node->replaced_reason, es);
+	counter("Workers Launched", NULL, counters->workers, es);
 	counter("Blocks Read", NULL, counters->blocks, es);
-	counter("Tuples Detoasted", NULL, counters->staged, es);
+	counter("Tuples Detoasted", NULL, counters->detoasted, es);
 	counter("Tuples Rechecked", NULL, counters->rechecked, es);
 	if (es->verbose)
 	{

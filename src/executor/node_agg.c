@@ -72,53 +72,18 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	gpuscan_node_force_projection(&state->node, css->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 }
 
-/* Makes flat the tuples of a batch that the device could not decode. */
-static void
-stage_deferred(GpuAggState *state, GpuScanClientBatch *batch)
-{
-	GpuScanRun *run = state->node.run;
-	MemoryContext old = MemoryContextSwitchTo(run->context);
-
-	for (int i = 0; i < gpuscan_client_num_blocks(batch); i++)
-	{
-		GpuScanClientBlock block = gpuscan_client_block(batch, i);
-		Relation rel = list_nth(state->relations, block.layout);
-
-		for (uint32 j = 0; j < block.ntuples; j++)
-		{
-			GpuScanStaged *staged;
-
-			if (block.outcome[j] != GPUSCAN_TUPLE_DEFERRED)
-				continue;
-			CHECK_FOR_INTERRUPTS();
-			staged = palloc(sizeof(GpuScanStaged));
-			staged->layout = block.layout;
-			staged->tuple =
-				gpuscan_heap_flatten(rel, block.page, block.offsets[j], run->attnums[block.layout],
-									 run->compiled->ncolumns);
-			run->staged = lappend(run->staged, staged);
-			state->node.counters.staged++;
-		}
-	}
-	MemoryContextSwitchTo(old);
-}
-
 /* Gives the device all input, and waits for the result. */
 static bool
 aggregate(GpuAggState *state)
 {
 	GpuScanRun *run = state->node.run;
+	GpuScanFeeders *feeders = gpuscan_feeders_launch(&run->feed);
 
-	for (;;)
+	gpuscan_feed_all(&run->feed);
+	if (feeders != NULL)
 	{
-		GpuScanClientBatch *batch;
-
-		gpuscan_run_fill(&state->node);
-		batch = gpuscan_client_completed(run->client, true);
-		if (batch == NULL)
-			break;
-		stage_deferred(state, batch);
-		gpuscan_client_release(run->client, batch);
+		gpuscan_feed_end(&run->feed);
+		state->node.counters.workers += gpuscan_feeders_wait(feeders, &run->feed);
 	}
 	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
 }

@@ -58,7 +58,7 @@ static void
 store_tuple(GpuScanState *state, uint32 i, TupleTableSlot *slot)
 {
 	const GpuScanClientBlock *block = &state->block;
-	OffsetNumber offset = block->offsets[i];
+	OffsetNumber offset = gpuscan_client_line_pointer(block, i);
 	ItemId lp = PageGetItemId(block->page, offset);
 
 	state->tuple.t_data = (HeapTupleHeader) PageGetItem(block->page, lp);
@@ -128,24 +128,24 @@ release_batch(GpuScanState *state)
 static bool
 next_local(GpuScanState *state)
 {
-	GpuScanRun *run = state->node.run;
+	GpuScanFeed *feed = &state->node.run->feed;
 
-	state->batch = gpuscan_client_abandoned(run->client);
+	state->batch = gpuscan_client_abandoned(feed->client);
 	if (state->batch != NULL)
 	{
 		state->nblocks = gpuscan_client_num_blocks(state->batch);
 		return true;
 	}
-	if (!gpuscan_run_next_page(&state->node))
+	if (!gpuscan_feed_next_page(feed))
 		return false;
-	run->have_page = false;
+	feed->have_page = false;
 	state->nblocks = 1;
 	state->block = (GpuScanClientBlock){
-		.buffer = run->buffer,
-		.page = BufferGetPage(run->buffer),
-		.blkno = BufferGetBlockNumber(run->buffer),
-		.ntuples = run->ntuples,
-		.offsets = run->offsets,
+		.buffer = feed->buffer,
+		.page = BufferGetPage(feed->buffer),
+		.blkno = BufferGetBlockNumber(feed->buffer),
+		.ntuples = feed->ntuples,
+		.offsets = feed->offsets,
 	};
 	return true;
 }
@@ -156,7 +156,7 @@ next_batch(GpuScanState *state)
 {
 	GpuScanRun *run = state->node.run;
 
-	gpuscan_run_fill(&state->node);
+	gpuscan_feed_fill(&run->feed);
 	state->batch = gpuscan_client_completed(run->client, true);
 	if (state->batch == NULL)
 		return false;

@@ -11,6 +11,7 @@
 #include "gpuscan.h"
 
 #include "commands/explain.h"
+#include "executor/feed.h"
 #include "heap/heap.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
@@ -29,36 +30,17 @@ typedef struct GpuScanRun
 	MemoryContext context;
 	GpuScanCompiled *compiled;
 	GpuScanClient *client;
-
-	/* input: the relations, one after the other */
-	List *relations;	  /* of Relation */
-	AttrNumber **attnums; /* of each relation, for the Program's columns */
-	Snapshot snapshot;
-	int current;			   /* index into relations */
-	GpuScanHeapReader *reader; /* of the current one, or NULL */
-	bool have_page;			   /* the page below waits for a free batch */
-	Buffer buffer;
-	const OffsetNumber *offsets;
-	int ntuples;
-	List *staged; /* GpuScanStaged tuples to push */
-	bool input_done;
-
+	GpuScanFeed feed;
 	struct GpuScanResult *result; /* of an aggregation whose request has ended */
 } GpuScanRun;
-
-/* A tuple that the device could not decode, made flat. */
-typedef struct GpuScanStaged
-{
-	uint32 layout;
-	HeapTuple tuple;
-} GpuScanStaged;
 
 /* What EXPLAIN ANALYZE says, summed over all executions of the node. */
 typedef struct GpuScanCounters
 {
 	uint64 blocks;
-	uint64 staged;	  /* tuples that PostgreSQL detoasted */
+	uint64 detoasted; /* tuples, by PostgreSQL */
 	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
+	uint64 workers;	  /* launched to read the input */
 	GpuScanRequestStats stats;
 	const char *device; /* or NULL */
 } GpuScanCounters;
@@ -81,8 +63,6 @@ extern void gpuscan_nodes_register(void);
 /* run.c */
 extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input,
 							 Relation parent, List *relations);
-extern bool gpuscan_run_next_page(GpuScanNodeState *node);
-extern void gpuscan_run_fill(GpuScanNodeState *node);
 extern void gpuscan_run_end_request(GpuScanNodeState *node);
 extern void gpuscan_run_close(GpuScanNodeState *node);
 

@@ -12,6 +12,7 @@
 #include "gpuscan.h"
 
 #include "access/htup.h"
+#include "access/relscan.h"
 #include "program/program.h"
 #include "storage/buf.h"
 #include "storage/bufpage.h"
@@ -23,15 +24,16 @@ typedef struct GpuScanHeapReader GpuScanHeapReader;
 
 /*
  * Opens a scan of `rel`, which uses the heap access method and is locked,
- * under an MVCC snapshot.  Takes the predicate lock of a sequential scan and
+ * under an MVCC snapshot, or our part of a parallel scan with the same snapshot.  Takes the predicate lock of a sequential scan and
  * counts as one in pg_stat.  Lives in the current memory context.
  */
-extern GpuScanHeapReader *gpuscan_heap_open(Relation rel, Snapshot snapshot);
+extern GpuScanHeapReader *
+gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel);
 
 /*
  * The next page that has visible tuples: its buffer with a pin that becomes the
- * caller's, and the visible line pointers, valid until the next call.  False
- * at the end.
+ * caller's, and the visible line pointers, valid until the next call; *offsets is
+ * NULL for the first *ntuples.  False at the end.
  */
 extern bool gpuscan_heap_next(GpuScanHeapReader *reader, Buffer *buffer,
 							  const OffsetNumber **offsets, int *ntuples);

@@ -24,26 +24,28 @@ gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 {
 	GpuScanChannelBatch *shared = batch->shared;
 	bool copied = BufferIsLocal(buffer) || batch->client->pins >= batch->client->max_pins;
-	Size items_size = MAXALIGN(ntuples * sizeof(OffsetNumber));
+	Size items_size = offsets ? MAXALIGN(ntuples * sizeof(OffsetNumber)) : 0;
 	GpuScanChannelBlock *block;
 
 	Assert(batch->state == GPUSCAN_BATCH_FILLING);
 	Assert(ntuples > 0 && ntuples <= GPUSCAN_BLOCK_TUPLES);
 
-	if (batch->nblocks == GPUSCAN_BATCH_BLOCKS || batch->ntuples + ntuples > GPUSCAN_BATCH_TUPLES ||
+	if (batch->nblocks >= batch->max_blocks || batch->ntuples + ntuples > GPUSCAN_BATCH_TUPLES ||
 		batch->items + items_size > GPUSCAN_BATCH_ITEMS ||
 		(copied && batch->staging + BLCKSZ > GPUSCAN_BATCH_STAGING))
 		return false;
 
 	block = &shared->blocks[batch->nblocks];
 	*block = (GpuScanChannelBlock){
+		.kind = offsets ? GPUSCAN_PAGE_LISTED : GPUSCAN_PAGE_ALL,
 		.layout = layout,
 		.ntuples = ntuples,
 		.buffer = copied ? InvalidBuffer : buffer,
 		.items = batch->items,
 		.outcome = batch->ntuples,
 	};
-	memcpy(shared->items + batch->items, offsets, ntuples * sizeof(OffsetNumber));
+	if (offsets)
+		memcpy(shared->items + batch->items, offsets, ntuples * sizeof(OffsetNumber));
 	batch->buffers[batch->nblocks] = block->buffer;
 	batch->blknos[batch->nblocks] = BufferGetBlockNumber(buffer);
 	if (copied)
@@ -74,7 +76,8 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 	if (batch->nblocks > 0)
 	{
 		block = &batch->shared->blocks[batch->nblocks - 1];
-		if (block->staged && block->layout == layout && block->ntuples < GPUSCAN_BLOCK_TUPLES)
+		if (block->kind == GPUSCAN_STAGED && block->layout == layout &&
+			block->ntuples < GPUSCAN_BLOCK_TUPLES)
 			return block;
 	}
 
@@ -84,9 +87,9 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 	batch->blknos[batch->nblocks] = InvalidBlockNumber;
 	block = &batch->shared->blocks[batch->nblocks++];
 	*block = (GpuScanChannelBlock){
+		.kind = GPUSCAN_STAGED,
 		.layout = layout,
 		.buffer = InvalidBuffer,
-		.staged = true,
 		.items = batch->items,
 		.outcome = batch->ntuples,
 	};
@@ -133,6 +136,12 @@ gpuscan_client_num_blocks(const GpuScanClientBatch *batch)
 	return batch->nblocks;
 }
 
+uint32
+gpuscan_client_num_deferred(const GpuScanClientBatch *batch)
+{
+	return batch->shared->ndeferred;
+}
+
 GpuScanClientBlock
 gpuscan_client_block(const GpuScanClientBatch *batch, int i)
 {
@@ -146,9 +155,10 @@ gpuscan_client_block(const GpuScanClientBatch *batch, int i)
 		.outcome = shared->outcome + block->outcome,
 	};
 
-	if (!block->staged)
+	if (block->kind != GPUSCAN_STAGED)
 	{
-		result.offsets = (const OffsetNumber *) (shared->items + block->items);
+		if (block->kind == GPUSCAN_PAGE_LISTED)
+			result.offsets = (const OffsetNumber *) (shared->items + block->items);
 		result.page = BufferIsValid(result.buffer) ? BufferGetPage(result.buffer)
 												   : (Page) (shared->staging + block->page);
 	}

@@ -6,7 +6,8 @@
  *
  * The backend makes the segment, and keeps it for its later requests; each
  * side has it mapped at an address of its own, so there are no pointers in it.
- * Who may write:
+ * A process that helps to feed another's request has a channel of its own, of
+ * which `request` and the results are not used.  Who may write:
  *
  *	 - `request` and the options: the backend, before the slot is OPEN.  The
  *	   service works on a private copy of the Program and the layouts.
@@ -36,18 +37,17 @@
 #include "storage/buf.h"
 
 #define GPUSCAN_RING_BATCHES 8
-#define GPUSCAN_BATCH_BLOCKS 32
+#define GPUSCAN_BATCH_BLOCKS 256
 
-/* Tuples of one block, and of a batch */
+/* Tuples of one block, and of a batch: most pages hold fewer than they could */
 #define GPUSCAN_BLOCK_TUPLES MaxHeapTuplesPerPage
-#define GPUSCAN_BATCH_TUPLES (GPUSCAN_BATCH_BLOCKS * GPUSCAN_BLOCK_TUPLES)
+#define GPUSCAN_BATCH_TUPLES (GPUSCAN_BATCH_BLOCKS * 128)
 
-/* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks */
-#define GPUSCAN_BATCH_ITEMS                                                                        \
-	(GPUSCAN_BATCH_BLOCKS * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
+/* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks: most need none */
+#define GPUSCAN_BATCH_ITEMS (64 * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
 
 /* Copied pages and tuples of a batch */
-#define GPUSCAN_BATCH_STAGING (GPUSCAN_BATCH_BLOCKS * BLCKSZ)
+#define GPUSCAN_BATCH_STAGING (32 * BLCKSZ)
 
 /* The Program, and behind it the layouts, each at a multiple of 8 */
 #define GPUSCAN_REQUEST_SIZE (2 * GPUSCAN_MAX_PROGRAM_SIZE)
@@ -61,20 +61,28 @@
 #define GPUSCAN_WAIT_RESULT (GPUSCAN_WAIT_BATCH + GPUSCAN_RING_BATCHES)
 #define GPUSCAN_WAIT_IDLE (GPUSCAN_WAIT_RESULT + GPUSCAN_RESULTS)
 
+typedef enum GpuScanBlockKind
+{
+	GPUSCAN_PAGE_ALL,	 /* the first ntuples line pointers of a page */
+	GPUSCAN_PAGE_LISTED, /* those that its items name */
+	GPUSCAN_STAGED		 /* tuples in staging memory, which its items place */
+} GpuScanBlockKind;
+
 typedef struct GpuScanChannelBlock
 {
+	GpuScanBlockKind kind;
 	uint32 layout;
 	uint32 ntuples;
 	Buffer buffer;	/* a page in a shared buffer, or InvalidBuffer */
-	bool staged;	/* tuples in staging memory; else line pointers of a page */
 	uint32 page;	/* where a copied page lies in staging memory */
-	uint32 items;	/* where its line pointers or staged tuples lie in items */
+	uint32 items;	/* where its items lie in the batch's */
 	uint32 outcome; /* where its outcomes lie in outcome */
 } GpuScanChannelBlock;
 
 typedef struct GpuScanChannelBatch
 {
 	pg_atomic_uint32 done;
+	uint32 ndeferred; /* tuples, once it is done */
 	uint32 nblocks;
 	GpuScanChannelBlock blocks[GPUSCAN_BATCH_BLOCKS];
 	uint8 outcome[GPUSCAN_BATCH_TUPLES];

@@ -32,6 +32,9 @@
 
 #define MIN_SHARE 8
 
+/* The first batches are small, so that the device begins early. */
+#define FIRST_BATCH_BLOCKS 16
+
 #define WAIT_TIMEOUT_MS 1000
 
 /* The one place that gives the codes of devices a text. */
@@ -142,27 +145,11 @@ pin_limit(void)
 	return share < MIN_SHARE ? 0 : Min(GPUSCAN_RING_BATCHES * GPUSCAN_BATCH_BLOCKS, share);
 }
 
-/* Makes an idle channel the request's. */
+/* Makes an idle channel the client's. */
 static void
-prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
-				const GpuScanLayout *const *layouts, int nlayouts, uint64 tuples_expected,
-				uint64 groups_expected)
+prepare_channel(GpuScanChannel *chan)
 {
-	uint32 size = MAXALIGN(program->size);
-
-	memcpy(chan->request, program, program->size);
-	for (int i = 0; i < nlayouts; i++)
-	{
-		memcpy(chan->request + size, layouts[i], layouts[i]->size);
-		size += MAXALIGN(layouts[i]->size);
-	}
-	chan->request_size = size;
-	chan->nlayouts = nlayouts;
-	chan->threads = gpuscan_cpu_threads;
-	chan->tuples_expected = tuples_expected;
-	chan->groups_expected = groups_expected;
 	chan->fault = gpuscan_fault_parse(gpuscan_inject_fault);
-
 	pg_atomic_write_u32(&chan->npushed, 0);
 	pg_atomic_write_u32(&chan->finish, 0);
 	pg_atomic_write_u32(&chan->closing, 0);
@@ -173,13 +160,61 @@ prepare_channel(GpuScanChannel *chan, const GpuScanProgram *program,
 		pg_atomic_write_u32(&chan->results[i].full, 0);
 }
 
+/* A client with a channel and a slot, which is still the backend's own. */
+static GpuScanClient *
+create_client(uint32 generation, const char **reason)
+{
+	GpuScanClient *client;
+	GpuScanSessionChannel *channel;
+
+	/* Anything that may raise an error comes before the slot is claimed. */
+	client = palloc0(sizeof(GpuScanClient));
+	channel = gpuscan_session_take_channel(reason);
+	if (channel == NULL)
+		return NULL;
+	client->slot = gpuscan_slot_claim(reason);
+	if (client->slot == NULL)
+	{
+		gpuscan_session_give_channel(channel);
+		return NULL;
+	}
+	client->channel = channel;
+	client->chan = channel->chan;
+	client->generation = generation;
+	client->max_pins = pin_limit();
+	client->batch_blocks = Min(FIRST_BATCH_BLOCKS, gpuscan_shared->batch_blocks);
+	client->reset.func = abandon;
+	client->reset.arg = client;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &client->reset);
+
+	channel->generation = generation;
+	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+	{
+		channel->batches[i].client = client;
+		channel->batches[i].state = GPUSCAN_BATCH_FREE;
+	}
+	prepare_channel(client->chan);
+	client->slot->generation = generation;
+	client->slot->channel = dsm_segment_handle(channel->seg);
+	return client;
+}
+
+/* Hands the client's slot to the service. */
+static void
+open_slot(GpuScanClient *client)
+{
+	pg_write_barrier();
+	pg_atomic_write_u32(&client->slot->state, GPUSCAN_SLOT_OPEN);
+	gpuscan_slot_ring(client->slot);
+}
+
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
 					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
 					const char **reason)
 {
 	GpuScanClient *client;
-	GpuScanSessionChannel *channel;
+	GpuScanChannel *chan;
 	uint32 generation;
 	Size size = MAXALIGN(program->size);
 
@@ -204,39 +239,53 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 		return NULL;
 	}
 
-	/* Anything that may raise an error comes before the slot is claimed. */
-	client = palloc0(sizeof(GpuScanClient));
-	channel = gpuscan_session_take_channel(reason);
-	if (channel == NULL)
+	client = create_client(generation, reason);
+	if (client == NULL)
 		return NULL;
-	client->slot = gpuscan_slot_claim(reason);
-	if (client->slot == NULL)
+	chan = client->chan;
+	size = MAXALIGN(program->size);
+	memcpy(chan->request, program, program->size);
+	for (int i = 0; i < nlayouts; i++)
 	{
-		gpuscan_session_give_channel(channel);
-		return NULL;
+		memcpy(chan->request + size, layouts[i], layouts[i]->size);
+		size += MAXALIGN(layouts[i]->size);
 	}
-	client->channel = channel;
-	client->chan = channel->chan;
-	client->generation = generation;
-	client->max_pins = pin_limit();
-	client->reset.func = abandon;
-	client->reset.arg = client;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &client->reset);
-
-	channel->generation = generation;
-	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
-	{
-		channel->batches[i].client = client;
-		channel->batches[i].state = GPUSCAN_BATCH_FREE;
-	}
-	prepare_channel(client->chan, program, layouts, nlayouts, tuples_expected, groups_expected);
-
-	client->slot->generation = generation;
-	client->slot->channel = dsm_segment_handle(channel->seg);
-	pg_write_barrier();
-	pg_atomic_write_u32(&client->slot->state, GPUSCAN_SLOT_OPEN);
-	gpuscan_slot_ring(client->slot);
+	chan->request_size = size;
+	chan->nlayouts = nlayouts;
+	chan->threads = gpuscan_cpu_threads;
+	chan->tuples_expected = tuples_expected;
+	chan->groups_expected = groups_expected;
+	open_slot(client);
 	return client;
+}
+
+GpuScanClientName
+gpuscan_client_name(const GpuScanClient *client)
+{
+	return (GpuScanClientName){
+		.generation = client->generation,
+		.slot = client->slot - gpuscan_shared->slots,
+		.serial = client->slot->serial,
+	};
+}
+
+GpuScanClient *
+gpuscan_client_join(GpuScanClientName leader, const char **reason)
+{
+	GpuScanClient *client = create_client(leader.generation, reason);
+
+	if (client == NULL)
+		return NULL;
+	client->slot->leader = leader.slot;
+	client->slot->leader_serial = leader.serial;
+	open_slot(client);
+	return client;
+}
+
+int
+gpuscan_client_feeders(void)
+{
+	return gpuscan_shared->feeders;
 }
 
 GpuScanClientBatch *
@@ -254,6 +303,7 @@ gpuscan_client_batch(GpuScanClient *client)
 			batch->state = GPUSCAN_BATCH_FILLING;
 			batch->nblocks = 0;
 			batch->ntuples = 0;
+			batch->max_blocks = client->batch_blocks;
 			batch->items = 0;
 			batch->staging = 0;
 			return batch;
@@ -276,6 +326,7 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	pg_atomic_write_u32(&batch->shared->done, 0);
 	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
 	client->npushed++;
+	client->batch_blocks = Min(client->batch_blocks * 2, gpuscan_shared->batch_blocks);
 	pg_write_barrier();
 	pg_atomic_write_u32(&client->chan->npushed, client->npushed);
 	pg_atomic_write_u64(&slot->tuples, pg_atomic_read_u64(&slot->tuples) + batch->ntuples);

@@ -31,6 +31,14 @@
 typedef struct GpuScanClient GpuScanClient;
 typedef struct GpuScanClientBatch GpuScanClientBatch;
 
+/* Names a request, for other processes. */
+typedef struct GpuScanClientName
+{
+	uint32 generation;
+	uint32 slot;
+	uint32 serial;
+} GpuScanClientName;
+
 /* A block of a completed batch.  For a page, tuple i is line pointer offsets[i]. */
 typedef struct GpuScanClientBlock
 {
@@ -39,9 +47,16 @@ typedef struct GpuScanClientBlock
 	BlockNumber blkno; /* of the page; InvalidBlockNumber for staged tuples */
 	Page page;		   /* in the buffer, or its copy; NULL for staged tuples */
 	uint32 ntuples;
-	const OffsetNumber *offsets; /* NULL for staged tuples */
+	const OffsetNumber *offsets; /* NULL: 1 .. ntuples, or staged tuples */
 	const uint8 *outcome;		 /* GpuScanOutcome of each tuple */
 } GpuScanClientBlock;
+
+/* The line pointer number of tuple i of a block that is a page. */
+static inline OffsetNumber
+gpuscan_client_line_pointer(const GpuScanClientBlock *block, uint32 i)
+{
+	return block->offsets ? block->offsets[i] : FirstOffsetNumber + i;
+}
 
 /*
  * Starts a request; the Program and the layouts are copied.  NULL if there is
@@ -53,11 +68,22 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 					int nlayouts, uint64 tuples_expected, uint64 groups_expected,
 					const char **reason);
 
+/*
+ * The name by which others may join the request, and a client that does so, of
+ * another process: its batches go to that request, which it can neither finish nor
+ * fetch.  NULL as in open; a request that is no more fails the client.
+ */
+extern GpuScanClientName gpuscan_client_name(const GpuScanClient *client);
+extern GpuScanClient *gpuscan_client_join(GpuScanClientName leader, const char **reason);
+
+/* Processes that can keep the device busy. */
+extern int gpuscan_client_feeders(void);
+
 /* An empty batch to fill, or NULL while all are pushed and not yet released. */
 extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
 
 /*
- * Adds the visible tuples of a page.  Takes over the caller's pin on `buffer`
+ * Adds the visible tuples of a page, the first ntuples if `offsets` is NULL.  Takes over the caller's pin on `buffer`
  * when it returns true; false says that the batch is full.  The page is read in
  * place from a shared buffer, and copied from a local one, or where the client
  * holds its share of pins: a copied page is unpinned at once.
@@ -82,6 +108,9 @@ extern void gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch
  */
 extern GpuScanClientBatch *gpuscan_client_completed(GpuScanClient *client, bool wait);
 extern int gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
+
+/* Tuples of a completed batch with the outcome GPUSCAN_TUPLE_DEFERRED. */
+extern uint32 gpuscan_client_num_deferred(const GpuScanClientBatch *batch);
 extern GpuScanClientBlock gpuscan_client_block(const GpuScanClientBatch *batch, int i);
 
 /*

@@ -31,6 +31,7 @@ struct GpuScanClientBatch
 	/* Used so far of what the shared side has */
 	uint32 nblocks;
 	uint32 ntuples;
+	uint32 max_blocks;
 	uint32 items;
 	uint32 staging;
 
@@ -58,6 +59,7 @@ struct GpuScanClient
 	const char *failure;
 	int pins; /* held through pages in batches */
 	int max_pins;
+	uint32 batch_blocks; /* that the next batch may have */
 	uint32 npushed;
 	uint32 nreleased; /* of the pushed batches */
 	uint32 nfetched;  /* results */

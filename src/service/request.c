@@ -40,13 +40,27 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
-typedef struct Request
+typedef struct Request Request;
+
+/* A place of a channel's ring; its address is the tag of the device's batch. */
+typedef struct Batch
+{
+	Request *request;
+	pg_atomic_uint32 in_flight;
+	GpuScanBlock *blocks; /* GPUSCAN_BATCH_BLOCKS, made when first needed */
+} Batch;
+
+struct Request
 {
 	GpuScanSlot *slot;
 	pg_atomic_uint32 *news;	 /* a device thread has something to say */
 	GpuScanMapping *mapping; /* NULL: the slot is not being served */
 	GpuScanChannel *chan;
 	GpuScanFault fault;
+
+	/* Whose request at the device its batches go to: itself, or the one it feeds */
+	Request *leader;
+	uint32 nfeeders; /* others whose leader it is */
 
 	/* Copies of what the channel's `request` holds, in one piece of memory */
 	GpuScanProgram *program;
@@ -64,12 +78,12 @@ typedef struct Request
 
 	/* Set by device threads */
 	pg_atomic_uint32 ndone;
-	pg_atomic_uint32 in_flight[GPUSCAN_RING_BATCHES];
+	pg_atomic_uint32 draining; /* a feeder that ends: each batch done is news */
 	pg_atomic_uint32 finished;
 	pg_atomic_uint32 ended;
 
-	GpuScanBlock blocks[GPUSCAN_RING_BATCHES][GPUSCAN_BATCH_BLOCKS];
-} Request;
+	Batch batches[GPUSCAN_RING_BATCHES];
+};
 
 static const GpuScanDeviceOps *device_ops;
 static GpuScanDevice *device;
@@ -98,6 +112,8 @@ gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *opened, uint32
 		pg_atomic_init_u32(&news[i], 0);
 		requests[i].slot = &gpuscan_shared->slots[i];
 		requests[i].news = &news[i];
+		for (int j = 0; j < GPUSCAN_RING_BATCHES; j++)
+			requests[i].batches[j].request = &requests[i];
 	}
 }
 
@@ -121,22 +137,32 @@ fail(Request *request, GpuScanCode code)
 
 /* The main thread need not hear of a batch that nobody waits for. */
 static void
-batch_done(void *arg, void *tag, GpuScanCode code)
+batch_done(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred)
 {
-	Request *request = arg;
+	Request *leader = arg;
+	Batch *batch = tag;
+	Request *request = batch->request;
 	GpuScanChannel *chan = request->chan;
-	uint32 index = (uint32) (uintptr_t) tag;
+	uint32 index = batch - request->batches;
+	bool is_news = code != GPUSCAN_OK || request->fault.kind != GPUSCAN_FAULT_NONE;
 
 	if (code != GPUSCAN_OK)
+	{
 		fail(request, code);
-	pg_atomic_fetch_add_u32(&request->ndone, 1);
-	pg_atomic_write_u32(&request->in_flight[index], 0);
+		fail(leader, code);
+		report(leader);
+	}
+	chan->batches[index].ndeferred = ndeferred;
+	pg_atomic_write_u32(&batch->in_flight, 0);
 	pg_write_barrier();
 
 	/* The exchange is a full barrier: see channel.h. */
 	pg_atomic_exchange_u32(&chan->batches[index].done, 1);
-	if (code != GPUSCAN_OK || request->fault.kind != GPUSCAN_FAULT_NONE ||
-		pg_atomic_read_u32(&chan->waiting) == GPUSCAN_WAIT_BATCH + index)
+	is_news |= pg_atomic_read_u32(&chan->waiting) == GPUSCAN_WAIT_BATCH + index;
+
+	/* From here on a feeder's channel may be gone. */
+	pg_atomic_fetch_add_u32(&request->ndone, 1);
+	if (is_news || pg_atomic_read_u32(&request->draining) != 0)
 		report(request);
 }
 
@@ -180,6 +206,20 @@ device_error_injected(Request *request, GpuScanFaultPoint point)
 	return kind == GPUSCAN_FAULT_DEVICE_ERROR;
 }
 
+/* Fails a request, and the one that it feeds, which lacks its input now. */
+static void
+fail_all(Request *request, GpuScanCode code)
+{
+	Request *leader = request->leader;
+
+	fail(request, code);
+	if (leader != NULL && leader != request)
+	{
+		fail(leader, code);
+		report(leader);
+	}
+}
+
 /* Takes a device's answer.  True if it is GPUSCAN_OK. */
 static bool
 succeeded(Request *request, GpuScanFaultPoint point, GpuScanCode code)
@@ -187,7 +227,7 @@ succeeded(Request *request, GpuScanFaultPoint point, GpuScanCode code)
 	if (device_error_injected(request, point))
 		code = GPUSCAN_OUT_OF_MEMORY;
 	if (code != GPUSCAN_OK)
-		fail(request, code);
+		fail_all(request, code);
 	return code == GPUSCAN_OK;
 }
 
@@ -196,7 +236,7 @@ reject(Request *request, const char *why)
 {
 	ereport(LOG, (errmsg("gpuscan service rejected a request of process %d", request->slot->pid),
 				  errdetail_internal("%s", why)));
-	fail(request, GPUSCAN_INVALID);
+	fail_all(request, GPUSCAN_INVALID);
 }
 
 /* Copies the Program and the layouts, and checks the copies. */
@@ -259,6 +299,30 @@ discard(GpuScanSlot *slot)
 	gpuscan_slot_free_abandoned(slot);
 }
 
+static void serve(Request *request);
+
+/* Makes the request one that feeds another. */
+static void
+join(Request *request)
+{
+	GpuScanSlot *slot = request->slot;
+	Request *leader = slot->leader < gpuscan_shared->nslots ? &requests[slot->leader] : NULL;
+
+	request->leader = NULL;
+	if (leader != NULL && leader->mapping == NULL)
+		serve(leader);
+	if (leader == NULL || leader->mapping == NULL || leader->slot->serial != slot->leader_serial ||
+		leader->running == NULL || leader->finishing || leader->ending)
+	{
+		fail(request, GPUSCAN_CANCELLED);
+		return;
+	}
+	request->leader = leader;
+	request->nlayouts = leader->nlayouts;
+	leader->nfeeders++;
+	pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_SCANNING);
+}
+
 /* Takes a slot that is OPEN.  False if its channel is gone, and so its backend. */
 static bool
 begin(Request *request)
@@ -273,6 +337,8 @@ begin(Request *request)
 	request->fault = chan->fault;
 	request->program = NULL;
 	request->running = NULL;
+	request->leader = request;
+	request->nfeeders = 0;
 	request->npushed = 0;
 	request->ndone_seen = 0;
 	request->nresults = 0;
@@ -281,12 +347,15 @@ begin(Request *request)
 	request->ending = false;
 	request->closing_seen = false;
 	pg_atomic_write_u32(&request->ndone, 0);
+	pg_atomic_write_u32(&request->draining, 0);
 	pg_atomic_write_u32(&request->finished, 0);
 	pg_atomic_write_u32(&request->ended, 0);
 	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
-		pg_atomic_write_u32(&request->in_flight[i], 0);
+		pg_atomic_write_u32(&request->batches[i].in_flight, 0);
 
-	if (copy_program(request))
+	if (request->slot->leader >= 0)
+		join(request);
+	else if (copy_program(request))
 	{
 		GpuScanRequestOptions options = {
 			.program = request->program,
@@ -315,12 +384,14 @@ static bool
 take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
 {
 	GpuScanChannelBlock from = batch->blocks[i];
-	Size item_size = from.staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
+	bool staged = from.kind == GPUSCAN_STAGED;
+	Size item_size = staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
 
 	if (from.layout >= request->nlayouts || from.ntuples == 0 ||
 		from.ntuples > GPUSCAN_BLOCK_TUPLES || from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
 		from.items % MAXIMUM_ALIGNOF != 0 ||
-		from.items > GPUSCAN_BATCH_ITEMS - from.ntuples * item_size)
+		(from.kind != GPUSCAN_PAGE_ALL &&
+		 from.items > GPUSCAN_BATCH_ITEMS - from.ntuples * item_size))
 		return false;
 
 	*block = (GpuScanBlock){
@@ -329,7 +400,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 		.outcome = batch->outcome + from.outcome,
 	};
 
-	if (from.staged)
+	if (staged)
 	{
 		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
 		uint32 used = 0;
@@ -350,12 +421,15 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	{
 		const OffsetNumber *offsets = (OffsetNumber *) (batch->items + from.items);
 
-		for (uint32 t = 0; t < from.ntuples; t++)
+		if (from.kind == GPUSCAN_PAGE_LISTED)
 		{
-			if (offsets[t] < FirstOffsetNumber || offsets[t] > MaxHeapTuplesPerPage)
-				return false;
+			for (uint32 t = 0; t < from.ntuples; t++)
+			{
+				if (offsets[t] < FirstOffsetNumber || offsets[t] > MaxHeapTuplesPerPage)
+					return false;
+			}
+			block->offsets = offsets;
 		}
-		block->offsets = offsets;
 		block->size = BLCKSZ;
 		if (from.buffer == InvalidBuffer)
 		{
@@ -382,17 +456,22 @@ push(Request *request)
 	uint32 index = chan->queue[request->npushed % GPUSCAN_RING_BATCHES];
 	GpuScanBatch to = {0};
 	GpuScanChannelBatch *from;
+	Batch *batch;
 
-	if (index >= GPUSCAN_RING_BATCHES || request->finishing ||
-		pg_atomic_read_u32(&request->in_flight[index]) != 0)
+	if (index >= GPUSCAN_RING_BATCHES || request->leader->finishing ||
+		pg_atomic_read_u32(&request->batches[index].in_flight) != 0)
 	{
 		reject(request, "a batch was pushed out of turn");
 		return false;
 	}
+	batch = &request->batches[index];
+	if (batch->blocks == NULL)
+		batch->blocks =
+			MemoryContextAlloc(TopMemoryContext, GPUSCAN_BATCH_BLOCKS * sizeof(GpuScanBlock));
 	from = &chan->batches[index];
 	to.nblocks = from->nblocks;
-	to.blocks = request->blocks[index];
-	to.tag = (void *) (uintptr_t) index;
+	to.blocks = batch->blocks;
+	to.tag = batch;
 	if (to.nblocks == 0 || to.nblocks > GPUSCAN_BATCH_BLOCKS)
 	{
 		reject(request, "the number of a batch's blocks is wrong");
@@ -400,7 +479,7 @@ push(Request *request)
 	}
 	for (uint32 i = 0; i < to.nblocks; i++)
 	{
-		if (!take_block(request, from, i, &request->blocks[index][i]))
+		if (!take_block(request, from, i, &batch->blocks[i]))
 		{
 			reject(request, "a block is not well formed");
 			return false;
@@ -408,23 +487,24 @@ push(Request *request)
 	}
 
 	request->npushed++;
-	pg_atomic_write_u32(&request->in_flight[index], 1);
-	return succeeded(request, GPUSCAN_AT_PUSH, device_ops->push(request->running, &to));
+	pg_atomic_write_u32(&batch->in_flight, 1);
+	return succeeded(request, GPUSCAN_AT_PUSH, device_ops->push(request->leader->running, &to));
 }
 
 /* Ends the input.  False if the request has failed. */
 static bool
 finish(Request *request)
 {
+	bool under_way = request->nfeeders > 0;
+
 	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+		under_way |= pg_atomic_read_u32(&request->batches[i].in_flight) != 0;
+	if (under_way)
 	{
-		if (pg_atomic_read_u32(&request->in_flight[i]) != 0)
-		{
-			reject(request, "it was finished before its last batch was done");
-			return false;
-		}
+		reject(request, "it was finished before its last batch was done");
+		return false;
 	}
-	if (!request->program->aggregate)
+	if (request->program == NULL || !request->program->aggregate)
 	{
 		reject(request, "a scan was finished");
 		return false;
@@ -491,6 +571,34 @@ advance(Request *request)
 	}
 }
 
+/* Takes a feeder off its leader. */
+static void
+leave(Request *request)
+{
+	if (request->leader != NULL && request->leader != request)
+	{
+		request->leader->nfeeders--;
+		request->leader = NULL;
+	}
+}
+
+/* Fails those that feed a request which ends; `gone`: the device has let go of it. */
+static void
+cut_feeders_off(Request *request, bool gone)
+{
+	for (int i = 0; request->nfeeders > 0 && i < gpuscan_shared->nslots; i++)
+	{
+		Request *feeder = &requests[i];
+
+		if (feeder == request || feeder->mapping == NULL || feeder->leader != request)
+			continue;
+		fail(feeder, GPUSCAN_CANCELLED);
+		if (gone)
+			leave(feeder);
+		report(feeder);
+	}
+}
+
 /* Tells the device to end the request. */
 static void
 end(Request *request)
@@ -498,9 +606,23 @@ end(Request *request)
 	request->ending = true;
 	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_ENDING);
 	if (request->running)
+	{
+		cut_feeders_off(request, false);
 		device_ops->end(request->running);
-	else
+	}
+	else if (request->leader == request)
 		pg_atomic_write_u32(&request->ended, 1);
+	else
+		pg_atomic_exchange_u32(&request->draining, 1);
+}
+
+/* Whether the device touches nothing of the request any more. */
+static bool
+is_ended(Request *request)
+{
+	if (request->leader == request)
+		return pg_atomic_read_u32(&request->ended) != 0;
+	return request->leader == NULL || pg_atomic_read_u32(&request->ndone) == request->npushed;
 }
 
 /* The device and the backend are through with it. */
@@ -514,6 +636,7 @@ let_go(Request *request)
 
 	if (request->program)
 		pfree(request->program);
+	leave(request);
 
 	/*
 	 * First the slot becomes the backend's, then `idle` says that it may free
@@ -585,11 +708,15 @@ serve(Request *request)
 		give_up_device();
 	if (!request->ending && (unwanted || failure != GPUSCAN_OK || request->exhausted))
 		end(request);
-	if (unwanted && pg_atomic_read_u32(&request->ended) != 0)
+	if (request->ending && is_ended(request))
 	{
 		pg_read_barrier();
-		let_go(request);
-		return;
+		cut_feeders_off(request, true);
+		if (unwanted)
+		{
+			let_go(request);
+			return;
+		}
 	}
 
 	pg_memory_barrier();

@@ -116,6 +116,8 @@ gpuscan_slot_claim(const char **reason)
 		if (pg_atomic_read_u32(&slot->state) == GPUSCAN_SLOT_FREE &&
 			pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
 		{
+			slot->serial++;
+			slot->leader = -1;
 			slot->memory_mb = gpuscan_query_memory_limit;
 			slot->pid = MyProcPid;
 			slot->procno = MyProc->pgprocno;

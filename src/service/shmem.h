@@ -41,8 +41,11 @@ typedef struct GpuScanSlot
 	pg_atomic_uint64 tuples; /* pushed so far; set by the backend */
 
 	/* Set by the backend while the slot is OWNED. */
-	uint32 generation; /* of the service that it is meant for */
-	uint32 memory_mb;  /* that the request may use */
+	uint32 serial;		  /* of its uses */
+	int leader;			  /* the slot whose request it feeds; -1: it is a request */
+	uint32 leader_serial; /* of that slot's use */
+	uint32 generation;	  /* of the service that it is meant for */
+	uint32 memory_mb;	  /* that the request may use */
 	int pid;
 	int procno; /* whose latch to set */
 	dsm_handle channel;
@@ -59,6 +62,8 @@ typedef struct GpuScanShared
 	int pid;
 	Latch *latch;
 	char device[NAMEDATALEN];
+	uint32 batch_blocks; /* that a batch had better have */
+	uint32 feeders;		 /* processes that can keep the device busy */
 
 	int nslots;
 	pg_atomic_uint32 *doorbells; /* one a slot: the backend has news */

@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "service/channel.h"
 #include "service/mapping.h"
 #include "service/request.h"
 #include "service/service.h"
@@ -39,6 +40,13 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
+
+/*
+ * Processes that keep a device busy: about 5 GB/s of pages come from each, the
+ * bus takes ten times that, and a thread of the cpu device a fourth.
+ */
+#define CUDA_FEEDERS 8
+#define CPU_THREADS_PER_FEEDER 4
 
 static const GpuScanDeviceOps *ops = &gpuscan_cpu_device;
 
@@ -147,6 +155,9 @@ start_service(void)
 	gpuscan_shared->pid = MyProcPid;
 	gpuscan_shared->latch = MyLatch;
 	strlcpy(gpuscan_shared->device, ops->name, sizeof(gpuscan_shared->device));
+	gpuscan_shared->batch_blocks = Min(ops->batch_blocks, GPUSCAN_BATCH_BLOCKS);
+	gpuscan_shared->feeders =
+		ops == &gpuscan_cpu_device ? Max(threads / CPU_THREADS_PER_FEEDER, 1) : CUDA_FEEDERS;
 	gpuscan_mapping_setup();
 	gpuscan_request_setup(ops, device, threads, generation, wake_main_thread);
 	pg_write_barrier();

@@ -558,6 +558,7 @@ typedef struct Run
 	int ended;
 	GpuScanRequestStats stats;
 	GpuScanCode fetch_code;
+	uint32_t ndeferred;
 	size_t nrows;
 	size_t row_size;
 	char *rows; /* texts are at offsets from `rows` */
@@ -565,13 +566,14 @@ typedef struct Run
 } Run;
 
 static inline void
-on_batch_done(void *arg, void *tag, GpuScanCode code)
+on_batch_done(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred)
 {
 	Run *run = arg;
 
 	(void) tag;
 	pthread_mutex_lock(&run->lock);
 	run->answered++;
+	run->ndeferred += ndeferred;
 	if (run->batch_code == GPUSCAN_OK)
 		run->batch_code = code;
 	pthread_cond_broadcast(&run->changed);

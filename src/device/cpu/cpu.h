@@ -408,6 +408,7 @@ typedef struct CpuPartial
 	CpuGroups groups;
 	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
+	uint32_t ndeferred; /* of the batch run last */
 	GpuScanRequestStats stats;
 } CpuPartial;
 

@@ -45,9 +45,9 @@ load_u32(const char *p)
 static inline bool
 read_pointer(const GpuScanBlock *block, uint32_t i, uint32_t *offset, uint32_t *len)
 {
-	if (block->offsets != NULL)
+	if (block->staged == NULL)
 	{
-		uint32_t number = block->offsets[i];
+		uint32_t number = block->offsets != NULL ? block->offsets[i] : i + 1;
 		uint32_t pointer = GPUSCAN_PAGE_HEADER_SIZE + (number - 1) * 4;
 		uint32_t lp;
 
@@ -110,7 +110,7 @@ gpuscan_cpu_add_tuples(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i,
 {
 	uint32_t lines = 0;
 
-	if (next != NULL && next->offsets != NULL && next->ntuples >= PREFETCH_MIN_TUPLES)
+	if (next != NULL && next->staged == NULL && next->ntuples >= PREFETCH_MIN_TUPLES)
 		lines = next->size / LINE_SIZE / block->ntuples + 1;
 	while (i < block->ntuples && tuples->n < CPU_CHUNK)
 	{

@@ -179,6 +179,7 @@ run_batch(GpuScanRequest *request)
 	QueuedBatch *queued = pop_batch(request);
 	CpuPartial *partial = request->nidle > 0 ? request->idle[--request->nidle] : NULL;
 	bool is_new = partial == NULL;
+	uint32_t ndeferred = 0;
 	GpuScanCode code = request->code;
 	uint64_t start = thread_ns();
 
@@ -188,7 +189,10 @@ run_batch(GpuScanRequest *request)
 	if (partial == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
 	if (code == GPUSCAN_OK)
+	{
 		code = gpuscan_cpu_partial_run(partial, &queued->batch);
+		ndeferred = partial->ndeferred;
+	}
 	start = thread_ns() - start;
 	pthread_mutex_lock(&device->lock);
 
@@ -202,7 +206,7 @@ run_batch(GpuScanRequest *request)
 
 	/* after the counters, so that they are complete once every batch is answered */
 	pthread_mutex_unlock(&device->lock);
-	request->options.batch_done(request->options.arg, queued->batch.tag, code);
+	request->options.batch_done(request->options.arg, queued->batch.tag, code, ndeferred);
 	free(queued);
 	pthread_mutex_lock(&device->lock);
 }
@@ -498,6 +502,7 @@ cpu_end(GpuScanRequest *request)
 
 const GpuScanDeviceOps gpuscan_cpu_device = {
 	.name = "cpu",
+	.batch_blocks = 32, /* pages that stay in a core's cache, and work for each thread */
 	.open = cpu_open,
 	.close = cpu_close,
 	.begin = cpu_begin,

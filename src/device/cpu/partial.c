@@ -189,7 +189,10 @@ report_faults(CpuPartial *partial, uint8_t *keep)
 		keep[i] = false;
 		*tuples->outcome[i] = tuples->fault[i];
 		if (tuples->fault[i] == GPUSCAN_TUPLE_DEFERRED)
+		{
 			partial->stats.tuples--;
+			partial->ndeferred++;
+		}
 		else if (partial->plan->program->aggregate)
 			return GPUSCAN_LEFT_TO_POSTGRES;
 	}
@@ -328,8 +331,7 @@ run_chunk(CpuPartial *partial)
 static bool
 block_is_valid(const CpuPlan *plan, const GpuScanBlock *block)
 {
-	return block->layout < plan->nlayouts && block->size <= INT32_MAX &&
-		   (block->ntuples == 0 || block->offsets != NULL || block->staged != NULL);
+	return block->layout < plan->nlayouts && block->size <= INT32_MAX;
 }
 
 /*
@@ -367,6 +369,7 @@ gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
 	GpuScanCode code = GPUSCAN_OK;
 
 	partial->tuples.n = 0;
+	partial->ndeferred = 0;
 	for (uint32_t b = 0; code == GPUSCAN_OK && b < batch->nblocks; b++)
 	{
 		const GpuScanBlock *block = &batch->blocks[b];

@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.c
+ *	  A process's part in feeding a request: pages in, deferred tuples again.
+ *
+ * Pages are read in the order of a sequential scan, and every free batch of
+ * the request is kept filled.  A page stays pinned while it is in a batch.
+ * Tuples with compressed or out-of-line values come back from the device
+ * unseen; made flat by PostgreSQL they go in again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "executor/feed.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+/* A tuple that the device could not decode, made flat. */
+typedef struct StagedTuple
+{
+	uint32 layout;
+	HeapTuple tuple;
+} StagedTuple;
+
+static void
+close_reader(GpuScanFeed *feed)
+{
+	feed->blocks += gpuscan_heap_blocks_read(feed->reader);
+	gpuscan_heap_close(feed->reader);
+	feed->reader = NULL;
+}
+
+bool
+gpuscan_feed_next_page(GpuScanFeed *feed)
+{
+	while (!feed->have_page)
+	{
+		if (feed->reader == NULL)
+		{
+			if (feed->current == list_length(feed->relations))
+				return false;
+			feed->reader =
+				gpuscan_heap_open(list_nth(feed->relations, feed->current), feed->snapshot,
+								  feed->scans ? feed->scans[feed->current] : NULL);
+		}
+		feed->have_page =
+			gpuscan_heap_next(feed->reader, &feed->buffer, &feed->offsets, &feed->ntuples);
+		if (!feed->have_page)
+		{
+			close_reader(feed);
+			feed->current++;
+		}
+	}
+	return true;
+}
+
+/* Fills one batch; false if there was nothing to put into it. */
+static bool
+fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	while (feed->staged != NIL)
+	{
+		StagedTuple *staged = linitial(feed->staged);
+
+		if (!gpuscan_client_add_tuple(batch, staged->layout, staged->tuple))
+			return true;
+		heap_freetuple(staged->tuple);
+		feed->staged = list_delete_first(feed->staged);
+	}
+	while (gpuscan_feed_next_page(feed))
+	{
+		if (!gpuscan_client_add_page(batch, feed->current, feed->buffer, feed->offsets,
+									 feed->ntuples))
+			return true;
+		feed->have_page = false;
+	}
+	feed->input_done = true;
+	return !gpuscan_client_batch_is_empty(batch);
+}
+
+void
+gpuscan_feed_fill(GpuScanFeed *feed)
+{
+	MemoryContext old = MemoryContextSwitchTo(feed->context);
+	GpuScanClientBatch *batch;
+
+	while ((!feed->input_done || feed->staged != NIL) &&
+		   gpuscan_client_failure(feed->client) == NULL &&
+		   (batch = gpuscan_client_batch(feed->client)) != NULL)
+	{
+		if (fill_batch(feed, batch))
+			gpuscan_client_push(feed->client, batch);
+		else
+			gpuscan_client_release(feed->client, batch);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* Makes flat the tuples of a batch that the device could not decode. */
+static void
+stage_deferred(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	MemoryContext old;
+
+	if (gpuscan_client_num_deferred(batch) == 0)
+		return;
+	old = MemoryContextSwitchTo(feed->context);
+	for (int i = 0; i < gpuscan_client_num_blocks(batch); i++)
+	{
+		GpuScanClientBlock block = gpuscan_client_block(batch, i);
+		Relation rel = list_nth(feed->relations, block.layout);
+
+		for (uint32 j = 0; j < block.ntuples; j++)
+		{
+			StagedTuple *staged;
+
+			if (block.outcome[j] != GPUSCAN_TUPLE_DEFERRED)
+				continue;
+			CHECK_FOR_INTERRUPTS();
+			staged = palloc(sizeof(StagedTuple));
+			staged->layout = block.layout;
+			staged->tuple =
+				gpuscan_heap_flatten(rel, block.page, gpuscan_client_line_pointer(&block, j),
+									 feed->attnums[block.layout], feed->ncolumns);
+			feed->staged = lappend(feed->staged, staged);
+			feed->detoasted++;
+		}
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+gpuscan_feed_all(GpuScanFeed *feed)
+{
+	for (;;)
+	{
+		GpuScanClientBatch *batch;
+
+		gpuscan_feed_fill(feed);
+		batch = gpuscan_client_completed(feed->client, true);
+		if (batch == NULL)
+			break;
+		stage_deferred(feed, batch);
+		gpuscan_client_release(feed->client, batch);
+	}
+}
+
+void
+gpuscan_feed_end(GpuScanFeed *feed)
+{
+	if (feed->have_page)
+		ReleaseBuffer(feed->buffer);
+	feed->have_page = false;
+	if (feed->reader != NULL)
+		close_reader(feed);
+}

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.h
+ *	  Feeding a request with the tuples of relations, by one process or
+ *	  by several.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_FEED_H
+#define GPUSCAN_FEED_H
+
+#include "gpuscan.h"
+
+#include "heap/heap.h"
+#include "nodes/pg_list.h"
+#include "service/client.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
+
+/* A process's part in feeding a request */
+typedef struct GpuScanFeed
+{
+	MemoryContext context; /* of what it makes */
+	GpuScanClient *client;
+	List *relations;	  /* of Relation, read one after the other; layouts of the request */
+	AttrNumber **attnums; /* of each relation, for the Program's columns */
+	int ncolumns;
+	Snapshot snapshot;
+	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
+
+	int current; /* index into relations */
+	GpuScanHeapReader *reader;
+	bool have_page; /* the page below waits for a free batch */
+	Buffer buffer;
+	const OffsetNumber *offsets;
+	int ntuples;
+	List *staged; /* tuples made flat, to push */
+	bool input_done;
+
+	uint64 blocks;	  /* read */
+	uint64 detoasted; /* tuples */
+} GpuScanFeed;
+
+/* feed.c */
+
+/*
+ * Reads on, until feed->have_page says that there is a page to push.  False at
+ * the end of the input.
+ */
+extern bool gpuscan_feed_next_page(GpuScanFeed *feed);
+
+/*
+ * Pushes batches while there are free ones and input for them.  Sets input_done
+ * when all that is known so far was pushed.
+ */
+extern void gpuscan_feed_fill(GpuScanFeed *feed);
+
+/* Feeds an aggregation with all input, until every batch is completed or the client fails. */
+extern void gpuscan_feed_all(GpuScanFeed *feed);
+
+/* Ends reading, also in the middle; once the client is closed. */
+extern void gpuscan_feed_end(GpuScanFeed *feed);
+
+/* feeders.c */
+typedef struct GpuScanFeeders GpuScanFeeders;
+
+/*
+ * Starts parallel workers that feed the same request, and makes `feed` one part
+ * of the work.  NULL where the input is too small for that, or must be read by
+ * this process alone.
+ */
+extern GpuScanFeeders *gpuscan_feeders_launch(GpuScanFeed *feed);
+
+/*
+ * Waits until the workers are done, after `feed` itself has ended, adds what they
+ * read to its counters, and returns how many there were.
+ */
+extern int gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed);
+
+extern PGDLLEXPORT void gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc);
+
+#endif /* GPUSCAN_FEED_H */
