@@ -78,7 +78,6 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 	}
 	run->feed.client = run->client;
 	node->run = run;
-	node->counters.device = gpuscan_client_device(run->client);
 }
 
 /* Ends the request, also in the middle, and adds to the node's counters. */
@@ -91,6 +90,8 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	if (run == NULL || run->client == NULL)
 		return;
 	gpuscan_client_close(run->client, &stats);
+	if (gpuscan_client_device(run->client) != NULL)
+		node->counters.device = gpuscan_client_device(run->client);
 	run->client = NULL;
 	gpuscan_feed_end(&run->feed);
 	node->counters.blocks += run->feed.blocks;

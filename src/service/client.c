@@ -48,8 +48,8 @@ failure_text(GpuScanCode code)
 		case GPUSCAN_LEFT_TO_POSTGRES:
 			return "a value is outside what the device computes exactly";
 		case GPUSCAN_OUT_OF_MEMORY:
-			return "the request needs more memory than gpuscan.query_memory_limit and "
-				   "gpuscan.cpu_memory_limit allow";
+			return "the request needs more memory than gpuscan.query_memory_limit or the device's "
+				   "limit allows";
 		case GPUSCAN_CANCELLED:
 			return "the request was cancelled";
 		case GPUSCAN_INVALID:
@@ -435,8 +435,7 @@ gpuscan_client_failure(const GpuScanClient *client)
 const char *
 gpuscan_client_device(const GpuScanClient *client)
 {
-	(void) client;
-	return gpuscan_shared->device;
+	return client->device;
 }
 
 void
@@ -451,6 +450,7 @@ gpuscan_client_close(GpuScanClient *client, GpuScanRequestStats *stats)
 	wait_for(client, GPUSCAN_WAIT_IDLE);
 	if (pg_atomic_read_u32(&client->chan->idle) != 0)
 		*stats = client->chan->stats;
+	client->device = gpuscan_slot_device(client->slot);
 
 	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
 	{

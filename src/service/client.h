@@ -134,7 +134,7 @@ extern bool gpuscan_client_fetch(GpuScanClient *client, const char **rows, uint3
 /* Why the client failed, or NULL. */
 extern const char *gpuscan_client_failure(const GpuScanClient *client);
 
-/* The device's name, for EXPLAIN. */
+/* The device that served the request, for EXPLAIN; known once it is closed, else NULL. */
 extern const char *gpuscan_client_device(const GpuScanClient *client);
 
 /*
