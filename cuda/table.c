@@ -84,6 +84,8 @@ gpuscan_cuda_table_launch(const GpuScanRequest *request)
 	return (CudaLaunch){.table = request->table,
 						.program = request->program,
 						.layouts = request->layouts,
+						.pass_mask = request->options.pass.mask,
+						.pass = request->options.pass.number,
 						.result = request->table.control + RESULT_OFFSET};
 }
 

@@ -85,11 +85,24 @@ typedef struct GpuScanRequestStats
 	uint64_t memory;  /* bytes held at the most */
 } GpuScanRequestStats;
 
+/*
+ * A part of an aggregation's groups: those whose keys' hash is `number` in the
+ * bits of `mask`, which is 2^n - 1.  {0, 0}: all of them.
+ */
+#define GPUSCAN_MAX_PASSES 64
+
+typedef struct GpuScanPass
+{
+	uint32_t mask;
+	uint32_t number;
+} GpuScanPass;
+
 typedef struct GpuScanRequestOptions
 {
 	const GpuScanProgram *program;		 /* checked; stays in place until ended */
 	const GpuScanLayout *const *layouts; /* the same */
 	uint32_t nlayouts;
+	GpuScanPass pass;			  /* tuples of other groups are seen, and no more */
 	uint32_t threads;			  /* at most so many of the device's threads */
 	uint64_t tuples_expected;	  /* about so many will be pushed; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */

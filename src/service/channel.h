@@ -113,7 +113,8 @@ typedef struct GpuScanChannel
 
 	uint32 queue[GPUSCAN_RING_BATCHES]; /* indexes of pushed batches */
 	uint32 threads;						/* of the device; 0: all */
-	uint64 tuples_expected;				/* 0: unknown */
+	GpuScanPass pass;
+	uint64 tuples_expected; /* 0: unknown */
 	uint32 nlayouts;
 	uint32 request_size;
 	GpuScanFault fault;

@@ -210,7 +210,7 @@ open_slot(GpuScanClient *client)
 
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason)
+					int nlayouts, GpuScanPass pass, uint64 tuples_expected, const char **reason)
 {
 	GpuScanClient *client;
 	GpuScanChannel *chan;
@@ -252,6 +252,7 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 	chan->request_size = size;
 	chan->nlayouts = nlayouts;
 	chan->threads = gpuscan_cpu_threads;
+	chan->pass = pass;
 	chan->tuples_expected = tuples_expected;
 	open_slot(client);
 	return client;
@@ -430,6 +431,12 @@ const char *
 gpuscan_client_failure(const GpuScanClient *client)
 {
 	return client->failure;
+}
+
+bool
+gpuscan_client_out_of_memory(const GpuScanClient *client)
+{
+	return pg_atomic_read_u32(&client->chan->failure) == GPUSCAN_OUT_OF_MEMORY;
 }
 
 const char *

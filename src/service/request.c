@@ -369,12 +369,16 @@ begin(Request *request)
 		return true;
 	}
 	set_device(request, gpuscan_devices_take());
-	if (copy_program(request))
+	if (chan->pass.mask >= GPUSCAN_MAX_PASSES || (chan->pass.mask & (chan->pass.mask + 1)) != 0 ||
+		chan->pass.number > chan->pass.mask)
+		reject(request, "its pass is not well formed");
+	else if (copy_program(request))
 	{
 		GpuScanRequestOptions options = {
 			.program = request->program,
 			.layouts = request->layouts,
 			.nlayouts = request->nlayouts,
+			.pass = chan->pass,
 			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
 			.tuples_expected = chan->tuples_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
