@@ -34,6 +34,12 @@ RESET gpuscan.inject_fault;
 -- a result beyond work_mem, of several passes
 SET work_mem = '64kB';
 SELECT * FROM in_passes('SELECT count(*), sum(id), sum(c) FROM (SELECT id, b, count(*) AS c FROM t GROUP BY id, b) q');
+-- with workers that feed each pass
+SET force_parallel_mode = on;
+SET max_parallel_workers_per_gather = 2;
+SELECT * FROM in_passes('SELECT count(*), sum(id), sum(c) FROM (SELECT id, b, count(*) AS c FROM t GROUP BY id, b) q', 'SELECT count(*), sum(hashtext(b)), sum(length(b)) FROM (SELECT DISTINCT b, a FROM wide) q');
+RESET force_parallel_mode;
+RESET max_parallel_workers_per_gather;
 -- what EXPLAIN shows
 SET gpuscan.force = on;
 CREATE FUNCTION explained(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
