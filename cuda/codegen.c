@@ -493,6 +493,7 @@ emit_find_row(Generator *g)
 		if (keys[k].cls == GPUSCAN_I128)
 			EMIT("\thash = mix(hash, keys.h%d);\n", k);
 	}
+	EMIT("\tif (((uint32_t) hash & launch.pass_mask) != launch.pass)\n\t\treturn PASSED;\n");
 	EMIT("\tuint32_t row = find_row(launch, keys, (uint32_t) (hash >> 32));\n");
 	EMIT("\tif (row == NO_ROW)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 }

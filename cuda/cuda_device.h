@@ -133,7 +133,25 @@ typedef struct CudaRegion
 	const char *base;
 	size_t size;
 	CUdeviceptr address;
+	bool registered; /* by this device, not by one that was opened before it */
 } CudaRegion;
+
+/*
+ * What the server's log is to hear, message.c; under a lock of its own
+ */
+#define CUDA_MESSAGES 4
+#define CUDA_MESSAGE_SIZE 1024
+
+typedef struct CudaMessages
+{
+	pthread_mutex_t lock;
+	uint32_t n;
+	char text[CUDA_MESSAGES][CUDA_MESSAGE_SIZE];
+} CudaMessages;
+
+/* Puts a message down, cut to CUDA_MESSAGE_SIZE; it is lost where nobody takes the others. */
+extern void gpuscan_cuda_say(GpuScanDevice *device, const char *head, const char *text);
+extern bool gpuscan_cuda_take_message(GpuScanDevice *device, char *text, size_t size);
 
 struct GpuScanDevice
 {
@@ -142,7 +160,13 @@ struct GpuScanDevice
 	int major;
 	int minor;
 	int multiprocessors;
+	char model[64];
+	size_t memory_total;
+	CUmemoryPool pool;
+	uint64_t pool_limit; /* that the pool keeps; set by begin */
+	_Atomic uint64_t memory_used;
 	atomic_bool failed; /* the context can serve nobody any more */
+	CudaMessages messages;
 	CudaKernelCache kernels;
 	uint32_t nregions; /* set before the first request */
 	CudaRegion regions[CUDA_MAX_REGIONS];
@@ -196,10 +220,15 @@ struct GpuScanRequest
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
 
 /*
- * Memory and tables of a request, table.c.  All on the first slot's stream.
+ * Memory of a request, memory.c, and its tables, table.c.  All on the first
+ * slot's stream.
  */
 extern GpuScanCode gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer);
 extern void gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size);
+
+/* The device's pool, and how many bytes it keeps of what was given back. */
+extern bool gpuscan_cuda_pool_open(GpuScanDevice *device);
+extern void gpuscan_cuda_pool_limit(GpuScanDevice *device, uint64_t limit);
 
 extern GpuScanCode gpuscan_cuda_table_create(GpuScanRequest *request);
 extern void gpuscan_cuda_table_free(GpuScanRequest *request);

@@ -30,6 +30,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_OUT_OF_MEMORY 2
+#define CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED 712
 #define CU_STREAM_NON_BLOCKING 1
 #define CU_MEMHOSTALLOC_PORTABLE 1
 #define CU_MEMHOSTREGISTER_PORTABLE 1
@@ -44,12 +45,14 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	F(device_get_count, cuDeviceGetCount, (int *count))                                            \
 	F(device_get, cuDeviceGet, (CUdevice * device, int ordinal))                                   \
 	F(device_get_name, cuDeviceGetName, (char *name, int size, CUdevice device))                   \
+	F(device_total_memory, cuDeviceTotalMem_v2, (size_t * size, CUdevice device))                  \
 	F(device_get_attribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))    \
 	F(primary_context_retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
 	F(primary_context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                    \
 	F(context_set_current, cuCtxSetCurrent, (CUcontext context))                                   \
 	F(default_pool, cuDeviceGetDefaultMemPool, (CUmemoryPool * pool, CUdevice device))             \
 	F(pool_set_attribute, cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))  \
+	F(pool_trim, cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))                                \
 	F(alloc_async, cuMemAllocAsync, (CUdeviceptr * pointer, size_t size, CUstream stream))         \
 	F(free_async, cuMemFreeAsync, (CUdeviceptr pointer, CUstream stream))                          \
 	F(host_alloc, cuMemHostAlloc, (void **pointer, size_t size, unsigned flags))                   \

@@ -11,6 +11,8 @@
  * claim word is published with release once what it leads to is complete, so
  * plain loads may follow an acquire load of it.
  *
+ * Of an aggregation in passes, only tuples whose groups are the pass's go on.
+ *
  * A tuple goes through two steps.  First it finds its group, widens its float
  * sums and enters its count(DISTINCT) values; any of these can fail for want of
  * room, all of them may be repeated, and a tuple that fails waits for the next

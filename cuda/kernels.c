@@ -169,7 +169,7 @@ compile_kernels(CudaKernels *kernels)
 		return code;
 	if (!gpuscan_cuda_compile(kernels->text, device->major, device->minor, &image, &log))
 	{
-		fprintf(stderr, "gpuscan: a kernel does not compile: %s\n", log == NULL ? "" : log);
+		gpuscan_cuda_say(device, "a kernel does not compile", log);
 		code = GPUSCAN_LEFT_TO_POSTGRES;
 	}
 	else

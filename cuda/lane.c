@@ -14,6 +14,8 @@
  * A block in registered memory is read in place by the kernel, any other is
  * copied to pinned memory first; so are its line pointers or staged places.
  *
+ * A launch for which there is no memory is tried with its first batch alone.
+ *
  * Ending.  A launch under way is waited for, since its kernel reads the
  * request's memory; it takes a few milliseconds at most.  Batches are not
  * answered any more.
@@ -444,10 +446,39 @@ start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
 	return CUDA(copy_to_host(slot->result, slot->device_result, sizeof(CudaResult), slot->stream));
 }
 
+/* Puts all batches of a launch back but the first; returns the pinned memory that one needs. */
+static size_t
+shrink_launch(GpuScanRequest *request, CudaSlot *slot)
+{
+	CudaBatch *rest = slot->batches->next;
+	CudaBatch *last = rest;
+	size_t pinned = 0;
+	uint64_t ntuples = 0;
+
+	while (last->next != NULL)
+		last = last->next;
+	pthread_mutex_lock(&request->device->lock);
+	last->next = request->first;
+	request->first = rest;
+	if (request->last == NULL)
+		request->last = last;
+	pthread_mutex_unlock(&request->device->lock);
+
+	slot->batches->next = NULL;
+	(void) measure_batch(request, &slot->batches->batch, &pinned, &ntuples);
+	slot->nblocks = slot->batches->batch.nblocks;
+	slot->ntuples = (uint32_t) ntuples;
+	return pinned;
+}
+
 static GpuScanCode
 launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 {
-	TRY(reserve(request, slot, pinned));
+	GpuScanCode code = reserve(request, slot, pinned);
+
+	if (code == GPUSCAN_OUT_OF_MEMORY && slot->batches->next != NULL)
+		code = reserve(request, slot, shrink_launch(request, slot));
+	TRY(code);
 	fill_blocks(request, slot);
 	return start_kernel(request, slot, false);
 }

@@ -52,34 +52,7 @@ stream_of(const GpuScanRequest *request)
 	return request->lane->slots[0].stream;
 }
 
-GpuScanCode
-gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer)
-{
-	GpuScanCode code;
-
-	*pointer = 0;
-	if (size > request->options.memory_limit ||
-		request->used > request->options.memory_limit - size)
-		return GPUSCAN_OUT_OF_MEMORY;
-	code = CUDA(alloc_async(pointer, size, stream_of(request)));
-	if (code != GPUSCAN_OK)
-		return code;
-	request->used += size;
-	if (request->used > request->stats.memory)
-		request->stats.memory = request->used;
-	return GPUSCAN_OK;
-}
-
-void
-gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size)
-{
-	if (pointer == 0)
-		return;
-	(void) CUDA(free_async(pointer, stream_of(request)));
-	request->used -= size;
-}
-
-/* The same, filled with zeros */
+/* Memory filled with zeros */
 static GpuScanCode
 alloc_zeroed(GpuScanRequest *request, size_t size, uint64_t *pointer)
 {
@@ -118,6 +91,8 @@ gpuscan_cuda_table_launch(const GpuScanRequest *request)
 	return (CudaLaunch){.table = request->table,
 						.program = request->program,
 						.layouts = request->layouts,
+						.pass_mask = request->options.pass.mask,
+						.pass = request->options.pass.number,
 						.result = request->table.control + RESULT_OFFSET};
 }
 

@@ -66,6 +66,8 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 	gpuscan_run_end_request(node);
 	if (counters->device != NULL)
 		ExplainPropertyText("Device", counters->device, es);
+	if (counters->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Passes", NULL, counters->passes, es);
 	if (node->replaced_reason != NULL)
 		ExplainPropertyText("Replaced Plan", node->replaced_reason, es);
 	counter("Workers Launched", NULL, counters->workers, es);

@@ -38,7 +38,8 @@ typedef struct Chunk
 
 struct GpuScanResult
 {
-	uint32 row_size;
+	const GpuScanProgram *program;
+	Size used;		 /* bytes of chunks */
 	Size last_piece; /* of memory: its size */
 	char *free;		 /* in it */
 	Size nfree;
@@ -117,34 +118,42 @@ keep_in_file(GpuScanResult *result, const Chunk *chunk, const char *rows)
 }
 
 GpuScanResult *
-gpuscan_result_collect(GpuScanClient *client, const GpuScanProgram *program)
+gpuscan_result_create(const GpuScanProgram *program)
 {
 	GpuScanResult *result = palloc0(sizeof(GpuScanResult));
+
+	result->program = program;
+	return result;
+}
+
+bool
+gpuscan_result_collect(GpuScanResult *result, GpuScanClient *client)
+{
 	size_t limit = get_hash_memory_limit();
-	size_t used = 0;
 	const char *rows;
 	Chunk chunk;
 
-	result->row_size = program->row_size;
 	while (gpuscan_client_fetch(client, &rows, &chunk.nrows))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (chunk.nrows == 0)
-		{
-			if (result->file != NULL && BufFileSeek(result->file, 0, 0, SEEK_SET) != 0)
-				ereport(ERROR, (errcode_for_file_access(),
-								errmsg("could not rewind the temporary file of an aggregation")));
-			return result;
-		}
-		chunk.size = chunk_size(program, rows, chunk.nrows);
-		used += chunk.size;
-		if (used <= limit)
+			return true;
+		chunk.size = chunk_size(result->program, rows, chunk.nrows);
+		result->used += chunk.size;
+		if (result->used <= limit)
 			keep_in_memory(result, &chunk, rows);
 		else
 			keep_in_file(result, &chunk, rows);
 	}
-	gpuscan_result_free(result);
-	return NULL;
+	return false;
+}
+
+void
+gpuscan_result_rewind(GpuScanResult *result)
+{
+	if (result->file != NULL && BufFileSeek(result->file, 0, 0, SEEK_SET) != 0)
+		ereport(ERROR, (errcode_for_file_access(),
+						errmsg("could not rewind the temporary file of an aggregation")));
 }
 
 /* Reads from the file, which has as much: we wrote it. */
@@ -186,7 +195,7 @@ gpuscan_result_next(GpuScanResult *result, const char **chunk)
 		!next_chunk(result))
 		return NULL;
 	*chunk = CHUNK_BYTES(result->current);
-	return *chunk + (size_t) result->next_row++ * result->row_size;
+	return *chunk + (size_t) result->next_row++ * result->program->row_size;
 }
 
 void

@@ -115,6 +115,7 @@ typedef struct GpuScanChannel
 	uint32 threads;						/* of the device; 0: all */
 	uint64 tuples_expected;				/* 0: unknown */
 	uint64 groups_expected;				/* the same */
+	GpuScanPass pass;
 	uint32 nlayouts;
 	uint32 request_size;
 	GpuScanFault fault;

@@ -463,13 +463,13 @@ main(int argc, char **argv)
 	Table *large;
 
 	seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	devices[1].device = gpuscan_cuda_device.open(0, &error);
+	devices[1].device = gpuscan_cuda_device.open(0, 0, &error);
 	if (devices[1].device == NULL)
 	{
 		printf("1..0 # SKIP %s\n", error);
 		return 0;
 	}
-	devices[0].device = gpuscan_cpu_device.open(0, &error);
+	devices[0].device = gpuscan_cpu_device.open(0, 0, &error);
 	layouts[0] = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, missing);
 	layouts[1] = new_layout(other_attrs, sizeof(other_attrs) / sizeof(attrs[0]), NUM_COLUMNS, NULL);
 	tables[0] = random_table(3000, 40, 0, false);

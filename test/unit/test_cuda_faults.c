@@ -23,7 +23,7 @@ static int calls;	 /* that could fail */
 static int fail_at;	 /* the call that fails; 0: none */
 static int error;	 /* and what it returns */
 static int pieces;	 /* of device memory, allocated and not freed */
-static bool persist; /* once lost, a context stays lost */
+static bool persist; /* all calls from there on fail: a lost context stays lost */
 
 /* What a call is to return instead of doing anything, or 0 */
 static int
@@ -155,7 +155,7 @@ make_program(bool with_keys)
 
 /* Fails the 1st, 2nd, ... call until the query passes. */
 static void
-test_faults(const char *name, int with_error, bool with_keys, Table *table)
+test_faults(const char *name, int with_error, bool lasts, bool with_keys, Table *table)
 {
 	const GpuScanLayout *layout = new_layout(attrs, 3, 3, NULL);
 	GpuScanProgram *program = make_program(with_keys);
@@ -175,7 +175,7 @@ test_faults(const char *name, int with_error, bool with_keys, Table *table)
 		error = 0;
 		device = open_device(0);
 		error = with_error;
-		persist = with_error != CUDA_ERROR_OUT_OF_MEMORY;
+		persist = lasts;
 		calls = 0;
 		pieces = 0;
 		run = run_table(device, program, layout, table, 0);
@@ -205,10 +205,11 @@ main(void)
 	first = open_device(0);
 	table = make_table(30000);
 	replace_functions();
-	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, table);
-	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, false, table);
-	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, table);
-	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, false, table);
+	test_faults("no memory once, groups", CUDA_ERROR_OUT_OF_MEMORY, false, true, table);
+	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, true, table);
+	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, true, false, table);
+	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, true, table);
+	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, true, false, table);
 	gpuscan_cuda = real;
 	device_ops->close(first);
 	return done_testing();
