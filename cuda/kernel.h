@@ -267,7 +267,7 @@ GS_DEVICE uint32_t
 walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
 {
 	offset = (offset + align - 1) & ~(align - 1);
-#pragma unroll 1
+	GS_ROLLED
 	while (offset < tuple.size && tuple.data[offset] != 0)
 		offset++;
 	return offset++ < tuple.size ? 0 : RECHECK;
@@ -284,7 +284,7 @@ walk_tuple(Tuple tuple, const char *layout, const int16_t *value_of, uint32_t na
 	uint32_t offset = 0;
 	uint32_t fault = 0;
 
-#pragma unroll 1
+	GS_ROLLED
 	for (uint32_t att = 0; att < natts; att++)
 	{
 		bool needed = value_of[att] >= 0;
@@ -461,11 +461,12 @@ mix(uint64_t a, uint64_t b)
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
 
-GS_DEVICE uint64_t
+GS_DEVICE_CALL uint64_t
 mix(uint64_t hash, GsText text)
 {
 	uint64_t word = 0;
 
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 	{
 		word = word << 8 | (uint8_t) text.p[i];
@@ -495,6 +496,7 @@ keep_text(const CudaLaunch &launch, GsText text, uint64_t &offset)
 		return false;
 	}
 	*(uint32_t *) (texts + offset) = text.len;
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 		texts[offset + 4 + i] = text.p[i];
 	return true;
@@ -777,7 +779,7 @@ copy_page(const CudaBlock &block, char *page)
 	uint32_t i = threadIdx.x % 32;
 
 	/* eight loads of each thread under way */
-#pragma unroll 1
+	GS_ROLLED
 	for (; i + 7 * 32 < n; i += 8 * 32)
 	{
 		uint4 loaded[8];
@@ -789,7 +791,7 @@ copy_page(const CudaBlock &block, char *page)
 		for (uint32_t k = 0; k < 8; k++)
 			dst[i + k * 32] = loaded[k];
 	}
-#pragma unroll 1
+	GS_ROLLED
 	for (; i < n; i += 32)
 		dst[i] = __ldcg(&src[i]);
 }

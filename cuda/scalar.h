@@ -29,6 +29,7 @@
 #ifndef GPUSCAN_SCALAR_H
 #define GPUSCAN_SCALAR_H
 
+/* GS_ROLLED: before a loop that NVRTC is not to unroll, which costs compile time */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -747,6 +748,7 @@ GS_FN uint8_t
 gs_bytes_equal(const char *a, const char *b, uint32_t len)
 {
 #ifdef __CUDACC_RTC__
+	GS_ROLLED
 	for (uint32_t i = 0; i < len; i++)
 	{
 		if (a[i] != b[i])
@@ -780,6 +782,7 @@ gs_text_ne(GsText a, GsText b, uint8_t *dst)
 GS_FN void
 gs_bpchar_trim(GsText a, GsText *dst)
 {
+	GS_ROLLED
 	while (a.len > 0 && a.p[a.len - 1] == ' ')
 		a.len--;
 	*dst = a;
@@ -789,6 +792,7 @@ gs_bpchar_trim(GsText a, GsText *dst)
 GS_FN uint8_t
 gs_text_any(GsText a, const char *program, const uint32_t *set, uint32_t count)
 {
+	GS_ROLLED
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (a.len == set[2 * i + 1] && gs_bytes_equal(a.p, program + set[2 * i], a.len))
@@ -911,6 +915,7 @@ gs_numeric_magnitude(const GsNumeric *num, int scale, gs_u128 *dst)
 	}
 
 	head = small;
+	GS_ROLLED
 	for (int i = 4; i < n - 1; i++)
 	{
 		/* beyond, the whole is 10^38 at least */
@@ -918,6 +923,7 @@ gs_numeric_magnitude(const GsNumeric *num, int scale, gs_u128 *dst)
 			return GPUSCAN_ERROR;
 		head = head * 10000 + gs_load_u16(num->digits + 2 * i);
 	}
+	GS_ROLLED
 	for (int left = exponent + 4; left > 0 && head != 0; left -= 19)
 	{
 		if (gs_u128_mul_overflows(head, gs_power10[left < 19 ? left : 19], &head))
