@@ -84,6 +84,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	F(get_error_name, cuGetErrorName, (CUresult error, const char **name))
 
 #define CUDA_NVRTC_FUNCTIONS(F)                                                                    \
+	F(version, nvrtcVersion, (int *major, int *minor))                                             \
 	F(create_program, nvrtcCreateProgram,                                                          \
 	  (nvrtcProgram * program, const char *source, const char *name, int nheaders,                 \
 	   const char *const *headers, const char *const *names))                                      \
