@@ -277,19 +277,6 @@ gpuscan_kernel_files_write(const CudaKernelFiles *files, const char *key, const 
 }
 
 void
-gpuscan_kernel_files_remove(const CudaKernelFiles *files, const char *key)
-{
-	int directory = open_directory(files, false);
-	char name[NAME_LEN];
-
-	if (directory < 0)
-		return;
-	file_name(key, name);
-	(void) unlinkat(directory, name, 0);
-	(void) close(directory);
-}
-
-void
 gpuscan_kernel_files_open(CudaKernelFiles *files, const char *directory, uint64_t limit)
 {
 	DIR *list;

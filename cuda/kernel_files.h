@@ -36,7 +36,4 @@ extern char *gpuscan_kernel_files_read(const CudaKernelFiles *files, const char 
 extern void gpuscan_kernel_files_write(const CudaKernelFiles *files, const char *key,
 									   const char *image, size_t size);
 
-/* Forgets what is kept under a key. */
-extern void gpuscan_kernel_files_remove(const CudaKernelFiles *files, const char *key);
-
 #endif /* GPUSCAN_CUDA_KERNEL_FILES_H */
