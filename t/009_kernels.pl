@@ -1,4 +1,4 @@
-# Compiled kernels on disk, and what EXPLAIN says of kernels: with a GPU that is made up (test/fake_cuda).
+# Compiled kernels on disk, what EXPLAIN says of kernels, and ranges for profilers: with a GPU that is made up (test/fake_cuda).
 use strict;
 use warnings;
 use FindBin;
@@ -11,6 +11,7 @@ my $fake = $ENV{GPUSCAN_FAKE_CUDA};
 plan skip_all => 'run by test/check, which makes the GPUs' if !defined $fake;
 
 $ENV{LD_LIBRARY_PATH} = $fake;
+$ENV{NVTX_INJECTION64_PATH} = 'any';
 my $node = start_node('kernels', 'gpuscan.device' => 'cuda:0');
 my $folder = $node->data_dir . '/gpuscan_kernels';
 my $query = 'SELECT id FROM t WHERE id < 0';
@@ -87,7 +88,13 @@ unlink kernels();
 restart();
 like(origin(), qr/^compiled in/, 'without the setting every start compiles');
 is(scalar(kernels()), 0, 'and keeps nothing');
+
+# What a profiler sees
+$node->safe_psql('postgres', 'SET gpuscan.force = on; SELECT count(*) FROM t WHERE id < 0');
 $node->stop('fast');
+my $ranges = slurp_file("$fake/ranges");
+like($ranges, qr/^begin gpuscan $_$/m, "a range for $_") foreach qw(compile launch finish fetch);
+is(scalar(() = $ranges =~ /^begin/mg), scalar(() = $ranges =~ /^end/mg), 'every range ends');
 unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal (?!9|15)|TRAP:/, 'nothing crashed');
 
 done_testing();

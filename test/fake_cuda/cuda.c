@@ -1,5 +1,5 @@
 /*
- * A CUDA driver and compiler without a GPU, for tests in t/: devices that can be
+ * A CUDA driver, compiler and profiler without a GPU, for tests in t/: devices that can be
  * opened and do nothing, so that no tuple passes a filter.  Files in
  * GPUSCAN_FAKE_CUDA say what goes wrong: `broken-N`, device N fails whatever it
  * is asked; `no-compiler`, no kernel compiles; `other-driver`, only what is
@@ -208,6 +208,35 @@ nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
 {
 	memset(cubin, exists("other-driver"), 64);
 	return 0;
+}
+
+/* The profiler's side of ranges: a line in a file for each */
+static int
+note_range(const char *what, const char *name)
+{
+	char path[1024];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/ranges", getenv("GPUSCAN_FAKE_CUDA"));
+	file = fopen(path, "a");
+	if (file != NULL)
+	{
+		fprintf(file, "%s%s\n", what, name);
+		fclose(file);
+	}
+	return 0;
+}
+
+int
+nvtxRangePushA(const char *name)
+{
+	return note_range("begin ", name);
+}
+
+int
+nvtxRangePop(void)
+{
+	return note_range("end", "");
 }
 
 #define LOG "the fake compiler compiles nothing"
