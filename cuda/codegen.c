@@ -140,8 +140,11 @@ emit_decode(Generator *g, int phase, uint32_t shape)
 		 "\t\tfault = walk_tuple(t, layout, value_of_%d_%u, %d, w);\n",
 		 nvalues, phase, shape, decode->natts);
 	for (int f = 0; f < decode->nfetches; f++)
-		EMIT("\t\tv[%d] = w[%d];\n", decode->fetches[f].first_input,
-			 decode->fetches[f].first_input);
+	{
+		int value = decode->fetches[f].first_input;
+
+		EMIT("\t\tv[%d].p = w[%d].p;\n\t\tv[%d].len = w[%d].len;\n", value, value, value, value);
+	}
 	EMIT("\t}\n\treturn fault;\n}\n\n");
 }
 

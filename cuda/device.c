@@ -165,6 +165,7 @@ cuda_close(GpuScanDevice *device)
 	}
 	(void) gpuscan_cuda.context_set_current(device->context);
 	gpuscan_cuda_kernels_free_all(device);
+	gpuscan_kernel_files_close(&device->kernel_files);
 	for (uint32_t i = 0; i < device->nregions; i++)
 	{
 		if (device->regions[i].registered)
@@ -202,6 +203,12 @@ cuda_register_memory(GpuScanDevice *device, void *base, size_t size)
 	region->size = size;
 	device->nregions++;
 	return GPUSCAN_OK;
+}
+
+static void
+cuda_keep_kernels(GpuScanDevice *device, const char *directory, uint64_t limit)
+{
+	gpuscan_kernel_files_open(&device->kernel_files, directory, limit);
 }
 
 /* An idle lane, or a new one whose thread runs; NULL: out of memory.  Under the lock. */
@@ -307,6 +314,17 @@ cuda_finish(GpuScanRequest *request)
 	return GPUSCAN_OK;
 }
 
+static GpuScanCode
+cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows)
+{
+	GpuScanCode code;
+
+	gpuscan_nvtx_push("gpuscan fetch");
+	code = gpuscan_cuda_fetch(request, buf, size, nrows);
+	gpuscan_nvtx_pop();
+	return code;
+}
+
 static void
 cuda_end(GpuScanRequest *request)
 {
@@ -328,7 +346,8 @@ const GpuScanDeviceOps gpuscan_cuda_device = {
 	.begin = cuda_begin,
 	.push = cuda_push,
 	.finish = cuda_finish,
-	.fetch = gpuscan_cuda_fetch,
+	.fetch = cuda_fetch,
 	.end = cuda_end,
 	.register_memory = cuda_register_memory,
+	.keep_kernels = cuda_keep_kernels,
 };

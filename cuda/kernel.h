@@ -156,7 +156,7 @@ open_tuple(const CudaBlock &block, const char *base, uint32_t i, Tuple &tuple)
 }
 
 /* Reads the varlena at p, of which `size` bytes are ours; returns a fault. */
-GS_DEVICE_CALL uint32_t
+GS_DEVICE uint32_t
 read_varlena(const char *p, uint32_t size, GsText &payload, uint32_t &total)
 {
 	uint8_t first;
@@ -189,28 +189,28 @@ read_varlena(const char *p, uint32_t size, GsText &payload, uint32_t &total)
 }
 
 /* The value that tuples without the attribute have. */
-GS_DEVICE_CALL void
-missing_value(const char *layout, uint32_t column, GsText *value)
+GS_DEVICE_CALL GsText
+missing_value(const char *layout, uint32_t column)
 {
 	const GpuScanLayout *l = (const GpuScanLayout *) layout;
 	const GpuScanColumn *c = &GPUSCAN_LAYOUT_COLUMNS(l)[column];
 	const GpuScanAttr *attr = &GPUSCAN_LAYOUT_ATTRS(l)[c->attnum];
+	GsText value = {0, 0};
 	uint32_t total;
 
-	value->p = (const char *) 0;
-	value->len = 0;
 	if (c->missing == 0 || c->missing >= l->size)
-		return;
+		return value;
 	if (attr->len == -1)
 	{
-		if (read_varlena(layout + c->missing, l->size - c->missing, *value, total) != 0)
-			value->p = (const char *) 0;
+		if (read_varlena(layout + c->missing, l->size - c->missing, value, total) != 0)
+			value.p = (const char *) 0;
 	}
 	else if (attr->len > 0 && (uint32_t) attr->len <= l->size - c->missing)
 	{
-		value->p = layout + c->missing;
-		value->len = (uint32_t) attr->len;
+		value.p = layout + c->missing;
+		value.len = (uint32_t) attr->len;
 	}
+	return value;
 }
 
 /*
@@ -230,35 +230,47 @@ walk_fixed(const Tuple &tuple, uint32_t len, uint32_t align, uint32_t &offset, G
 	return 0;
 }
 
-GS_DEVICE_CALL uint32_t
-walk_varlena(const Tuple &tuple, uint32_t align, bool needed, uint32_t &offset, GsText &value)
+/* What a call finds, in registers */
+struct Step
 {
-	uint32_t total;
+	GsText value;
+	uint32_t offset; /* behind it */
 	uint32_t fault;
+};
+
+GS_DEVICE_CALL Step
+find_varlena(const char *data, uint32_t size, uint32_t align, uint32_t offset)
+{
+	Step step = {{0, 0}, 0, RECHECK};
+	uint32_t total = 0;
 
 	/* a byte that is not zero is no padding before a varlena */
-	if (offset >= tuple.size || tuple.data[offset] == 0)
+	if (offset >= size || data[offset] == 0)
 		offset = (offset + align - 1) & ~(align - 1);
-	if (offset > tuple.size)
-		return RECHECK;
-	fault = read_varlena(tuple.data + offset, tuple.size - offset, value, total);
-	if (fault == RECHECK)
-		return RECHECK;
-	offset += total;
-	return needed ? fault : 0;
+	if (offset <= size)
+		step.fault = read_varlena(data + offset, size - offset, step.value, total);
+	step.offset = offset + total;
+	return step;
 }
 
-GS_DEVICE_CALL uint32_t
+GS_DEVICE uint32_t
+walk_varlena(const Tuple &tuple, uint32_t align, bool needed, uint32_t &offset, GsText &value)
+{
+	Step step = find_varlena(tuple.data, tuple.size, align, offset);
+
+	value = step.value;
+	offset = step.offset;
+	return needed || step.fault == RECHECK ? step.fault : 0;
+}
+
+GS_DEVICE uint32_t
 walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
 {
 	offset = (offset + align - 1) & ~(align - 1);
-#pragma unroll 1
+	GS_ROLLED
 	while (offset < tuple.size && tuple.data[offset] != 0)
 		offset++;
-	if (offset >= tuple.size)
-		return RECHECK;
-	offset++;
-	return 0;
+	return offset++ < tuple.size ? 0 : RECHECK;
 }
 
 /*
@@ -266,14 +278,13 @@ walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
  * into values[value_of[i]], unless that is negative.
  */
 GS_DEVICE_CALL uint32_t
-walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint32_t natts,
-		   GsText *values)
+walk_tuple(Tuple tuple, const char *layout, const int16_t *value_of, uint32_t natts, GsText *values)
 {
 	const GpuScanAttr *attrs = GPUSCAN_LAYOUT_ATTRS((const GpuScanLayout *) layout);
 	uint32_t offset = 0;
 	uint32_t fault = 0;
 
-#pragma unroll 1
+	GS_ROLLED
 	for (uint32_t att = 0; att < natts; att++)
 	{
 		bool needed = value_of[att] >= 0;
@@ -284,7 +295,7 @@ walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint
 		if (att >= tuple.natts)
 		{
 			if (needed)
-				missing_value(layout, attrs[att].column, &value);
+				value = missing_value(layout, attrs[att].column);
 		}
 		else if (tuple.nulls && (tuple.nulls[att >> 3] & (1 << (att & 7))) == 0)
 			;
@@ -298,7 +309,10 @@ walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint
 			return RECHECK;
 		fault |= f;
 		if (needed)
-			values[value_of[att]] = value;
+		{
+			values[value_of[att]].p = value.p;
+			values[value_of[att]].len = value.len;
+		}
 	}
 	return fault;
 }
@@ -323,10 +337,29 @@ load_unaligned(const char *p)
 	return value;
 }
 
-GS_DEVICE_CALL uint8_t
+struct Number64
+{
+	int64_t value;
+	uint32_t flags;
+};
+
+GS_DEVICE_CALL Number64
+number64(GsText value, int scale)
+{
+	Number64 number;
+
+	number.flags =
+		gs_numeric_to_i64((const unsigned char *) value.p, value.len, scale, &number.value);
+	return number;
+}
+
+GS_DEVICE uint8_t
 numeric_to_i64(GsText value, int scale, int64_t *dst)
 {
-	return gs_numeric_to_i64((const unsigned char *) value.p, value.len, scale, dst);
+	Number64 number = number64(value, scale);
+
+	*dst = number.value;
+	return (uint8_t) number.flags;
 }
 
 GS_DEVICE_CALL uint8_t
@@ -428,11 +461,12 @@ mix(uint64_t a, uint64_t b)
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
 
-GS_DEVICE uint64_t
+GS_DEVICE_CALL uint64_t
 mix(uint64_t hash, GsText text)
 {
 	uint64_t word = 0;
 
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 	{
 		word = word << 8 | (uint8_t) text.p[i];
@@ -462,6 +496,7 @@ keep_text(const CudaLaunch &launch, GsText text, uint64_t &offset)
 		return false;
 	}
 	*(uint32_t *) (texts + offset) = text.len;
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 		texts[offset + 4 + i] = text.p[i];
 	return true;
@@ -794,9 +829,23 @@ copy_page(const CudaBlock &block, char *page)
 	const uint4 *src = (const uint4 *) block.base;
 	uint4 *dst = (uint4 *) page;
 	uint32_t n = (block.size + 15) / 16;
+	uint32_t i = threadIdx.x % 32;
 
-#pragma unroll 8
-	for (uint32_t i = threadIdx.x % 32; i < n; i += 32)
+	/* eight loads of each thread under way */
+	GS_ROLLED
+	for (; i + 7 * 32 < n; i += 8 * 32)
+	{
+		uint4 loaded[8];
+
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			loaded[k] = __ldcg(&src[i + k * 32]);
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			dst[i + k * 32] = loaded[k];
+	}
+	GS_ROLLED
+	for (; i < n; i += 32)
 		dst[i] = __ldcg(&src[i]);
 }
 
@@ -808,7 +857,7 @@ struct Counts
 	uint32_t passed;
 };
 
-GS_DEVICE void
+GS_DEVICE_CALL void
 add_count(uint64_t *total, uint32_t count)
 {
 	for (int i = 16; i > 0; i /= 2)

@@ -81,6 +81,7 @@ read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
 {
 	if (size == 0)
 		return GPUSCAN_OK;
+	request->stats.bus_bytes += size;
 	TRY(CUDA(copy_to_host(dst, src, size, stream_of(request))));
 	return synchronize(request);
 }

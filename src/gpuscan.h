@@ -18,6 +18,7 @@ extern bool gpuscan_explain_rejected;	/* gpuscan.explain_rejected */
 extern char *gpuscan_device;			/* gpuscan.device; see service/devices.h */
 extern int gpuscan_device_memory_limit; /* gpuscan.device_memory_limit, MB; 0: most of it */
 extern int gpuscan_max_device_failures; /* gpuscan.max_device_failures */
+extern int gpuscan_kernel_cache_size;	/* gpuscan.kernel_cache_size, MB; 0: none */
 extern int gpuscan_cpu_threads;			/* gpuscan.cpu_threads; 0: every core */
 extern int gpuscan_cpu_memory_limit;	/* gpuscan.cpu_memory_limit, MB */
 extern int gpuscan_query_memory_limit;	/* gpuscan.query_memory_limit, MB */

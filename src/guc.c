@@ -20,6 +20,7 @@ bool gpuscan_explain_rejected = false;
 char *gpuscan_device = NULL;
 int gpuscan_device_memory_limit = 0;
 int gpuscan_max_device_failures = 3;
+int gpuscan_kernel_cache_size = 256;
 int gpuscan_cpu_threads = 0;
 int gpuscan_cpu_memory_limit = 4096;
 int gpuscan_query_memory_limit = 2048;
@@ -86,6 +87,11 @@ gpuscan_define_settings(void)
 							"It is used again after a restart of the server.",
 							&gpuscan_max_device_failures, 3, 1, INT_MAX, PGC_SIGHUP, 0, NULL, NULL,
 							NULL);
+	DefineCustomIntVariable(
+		"gpuscan.kernel_cache_size",
+		"Sets the disk space for compiled kernels, in gpuscan_kernels under the data directory.",
+		"0 keeps none, so that each shape of query is compiled again after a restart.",
+		&gpuscan_kernel_cache_size, 256, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.cpu_threads",
 							"Sets how many threads of the cpu device may work on one query.",
 							"0 means every core. Lower it to leave cores to other sessions.",

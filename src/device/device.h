@@ -83,6 +83,13 @@ typedef struct GpuScanRequestStats
 	uint64_t groups;
 	uint64_t busy_ns; /* summed over the device's threads */
 	uint64_t memory;  /* bytes held at the most */
+
+	/* Of a device with a memory of its own that compiles Programs, else 0 */
+	uint64_t bus_bytes;		 /* moved from and to the host's memory */
+	uint64_t kernel_ns;		 /* that kernels ran over tuples */
+	uint64_t compile_ns;	 /* that compiling took, if it was done for this request */
+	uint64_t kernel_read_ns; /* the same of reading what was compiled before */
+	uint64_t kernels_reused; /* 1: they were in memory */
 } GpuScanRequestStats;
 
 /*
@@ -167,6 +174,12 @@ typedef struct GpuScanDeviceOps
 	 * the same memory; the first that was is the last to be closed.
 	 */
 	GpuScanCode (*register_memory)(GpuScanDevice *device, void *base, size_t size);
+
+	/*
+	 * Lets the device keep what it compiles in a directory, which it makes, up to
+	 * so many bytes; before the first request.  NULL where it compiles nothing.
+	 */
+	void (*keep_kernels)(GpuScanDevice *device, const char *directory, uint64_t limit);
 } GpuScanDeviceOps;
 
 extern const GpuScanDeviceOps gpuscan_cpu_device;

@@ -116,6 +116,11 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;
 	node->counters.stats.busy_ns += stats.busy_ns;
+	node->counters.stats.bus_bytes += stats.bus_bytes;
+	node->counters.stats.kernel_ns += stats.kernel_ns;
+	node->counters.stats.compile_ns += stats.compile_ns;
+	node->counters.stats.kernel_read_ns += stats.kernel_read_ns;
+	node->counters.stats.kernels_reused += stats.kernels_reused;
 	node->counters.stats.memory = Max(node->counters.stats.memory, stats.memory);
 }
 

@@ -32,6 +32,9 @@
 #define CUDA_FEEDERS 8
 #define CPU_THREADS_PER_FEEDER 4
 
+/* In the data directory, where the service runs */
+#define KERNEL_DIRECTORY "gpuscan_kernels"
+
 static GpuScanOpenDevice devices[GPUSCAN_MAX_DEVICES]; /* in the order of the setting */
 static int ndevices = 0;
 
@@ -190,6 +193,9 @@ open_device(int number, uint32 threads, StringInfo left_out)
 	open->entry = make_entry(name, number != CPU, &status);
 	pg_atomic_write_u32(&open->entry->state, GPUSCAN_DEVICE_RUNNING);
 	ndevices++;
+	if (ops->keep_kernels != NULL && gpuscan_kernel_cache_size > 0)
+		ops->keep_kernels(open->device, KERNEL_DIRECTORY,
+						  (uint64) gpuscan_kernel_cache_size * 1024 * 1024);
 	if (ops->register_memory != NULL &&
 		ops->register_memory(open->device, BufferBlocks, (size_t) NBuffers * BLCKSZ) != GPUSCAN_OK)
 		ereport(LOG, (errmsg("gpuscan copies pages to device \"%s\" because shared buffers cannot "

@@ -1,8 +1,9 @@
 /*
- * A CUDA driver and compiler without a GPU, for t/008_devices.pl: devices that
- * can be opened and do nothing, so that no tuple passes a filter.  Files in
+ * A CUDA driver, compiler and profiler without a GPU, for tests in t/: devices that can be
+ * opened and do nothing, so that no tuple passes a filter.  Files in
  * GPUSCAN_FAKE_CUDA say what goes wrong: `broken-N`, device N fails whatever it
- * is asked; `no-compiler`, no kernel compiles.
+ * is asked; `no-compiler`, no kernel compiles; `other-driver`, only what is
+ * compiled from now on can be loaded.
  */
 #include "driver.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NO_BINARY_FOR_GPU 209
 #define LAUNCH_FAILED 719
 
 static __thread uintptr_t current; /* number of the device + 1 */
@@ -148,6 +150,23 @@ cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
 	return fake_result();
 }
 
+/* Every kernel takes a millisecond. */
+int
+cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+	static float now;
+
+	*ms = now++;
+	return fake_result();
+}
+
+int
+cuModuleLoadData(CUmodule *module, const void *image)
+{
+	*module = NULL;
+	return *(const char *) image == exists("other-driver") ? fake_result() : NO_BINARY_FOR_GPU;
+}
+
 int
 cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
 											size_t shared)
@@ -161,6 +180,14 @@ cuGetErrorName(CUresult error, const char **name)
 {
 	*name = error == LAUNCH_FAILED ? "FAKE_ERROR_LAUNCH_FAILED" : "FAKE_ERROR";
 	return CUDA_SUCCESS;
+}
+
+int
+nvrtcVersion(int *major, int *minor)
+{
+	*major = 13;
+	*minor = 0;
+	return 0;
 }
 
 int
@@ -179,8 +206,37 @@ nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
 int
 nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
 {
-	memset(cubin, 0, 64);
+	memset(cubin, exists("other-driver"), 64);
 	return 0;
+}
+
+/* The profiler's side of ranges: a line in a file for each */
+static int
+note_range(const char *what, const char *name)
+{
+	char path[1024];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/ranges", getenv("GPUSCAN_FAKE_CUDA"));
+	file = fopen(path, "a");
+	if (file != NULL)
+	{
+		fprintf(file, "%s%s\n", what, name);
+		fclose(file);
+	}
+	return 0;
+}
+
+int
+nvtxRangePushA(const char *name)
+{
+	return note_range("begin ", name);
+}
+
+int
+nvtxRangePop(void)
+{
+	return note_range("end", "");
 }
 
 #define LOG "the fake compiler compiles nothing"

@@ -94,6 +94,10 @@ FAULTY(launch, false,
 		unsigned bz, unsigned shared, CUstream stream, void **params, void **extra),
 	   (function, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 
+FAULTY(event_create, false, (CUevent * event, unsigned flags), (event, flags))
+FAULTY(event_record, false, (CUevent event, CUstream stream), (event, stream))
+FAULTY(event_elapsed, false, (float *ms, CUevent start, CUevent end), (ms, start, end))
+
 static void
 replace_functions(void)
 {
@@ -109,6 +113,9 @@ replace_functions(void)
 	gpuscan_cuda.copy_on_device = faulty_copy_on_device;
 	gpuscan_cuda.fill = faulty_fill;
 	gpuscan_cuda.launch = faulty_launch;
+	gpuscan_cuda.event_create = faulty_event_create;
+	gpuscan_cuda.event_record = faulty_event_record;
+	gpuscan_cuda.event_elapsed = faulty_event_elapsed;
 }
 
 static const GpuScanAttr attrs[] = {{4, 4, 0, 0}, {8, 8, 0, 1}, {-1, 4, 0, 2}};
