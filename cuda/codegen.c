@@ -10,7 +10,8 @@
  *					the attributes that the phase reads
  *	 Keys			a struct of a tuple's keys as words
  *	 k_run			for each tuple: decode what the filter needs, filter; decode the
- *					rest; make room in the group's tables; advance the states
+ *					rest; make room in the group's tables; advance the states, those
+ *					of groups by what is in a struct Found
  *	 k_rehash, k_rehash_pairs, k_anchor
  *					what the host runs when tuples wait for room
  *	 k_emit			group rows in the form of program.h
@@ -19,20 +20,13 @@
  * values of missing attributes) is read from memory, so the text depends on
  * the shape of Program and layouts alone.
  *
- * A group's row on the device: a word with the NULL bits of the keys below their
- * hash, the keys (a text is its offset in the table's texts), a count of tuples,
- * further counters, and the states of states.h.
- *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE 1
-#include "codegen.h"
+#include "codegen_impl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static const char *const types[GPUSCAN_NUM_CLASSES] = {"uint8_t", "int32_t", "int64_t", "gs_i128",
-													   "float",	  "double",	 "GsText"};
+const char *const gpuscan_cuda_types[GPUSCAN_NUM_CLASSES] = {
+	"uint8_t", "int32_t", "int64_t", "gs_i128", "float", "double", "GsText"};
 static const char *const class_names[GPUSCAN_NUM_CLASSES] = {"bool", "i32", "i64", "i128",
 															 "f32",	 "f64", "text"};
 
@@ -49,36 +43,6 @@ static const struct
 #define GPUSCAN_SPECIAL(name, dst, a, b, c) {NULL, false},
 #include "program/ops.h"
 };
-
-/* Where an aggregate keeps what in a group's row on the device */
-typedef struct AggPlace
-{
-	uint32_t counter; /* of arguments that count or, without a filter, that do not; 0: none */
-	uint32_t state;
-	uint32_t distinct; /* number of its table */
-} AggPlace;
-
-typedef struct Generator
-{
-	FILE *out;
-	const CpuPlan *plan;
-	const GpuScanProgram *program;
-	const uint8_t *classes;
-	CudaSource *source;
-	AggPlace *places;
-	uint32_t *key_offsets;
-	uint32_t count_offset;
-	uint32_t nshapes;
-	uint32_t first_of_shape[CUDA_MAX_SHAPES]; /* a layout of each shape */
-} Generator;
-
-#define EMIT(...) fprintf(g->out, __VA_ARGS__)
-
-static bool
-is_float(unsigned cls)
-{
-	return cls == GPUSCAN_F32 || cls == GPUSCAN_F64;
-}
 
 static bool
 same_shape(const GpuScanLayout *a, const GpuScanLayout *b)
@@ -114,82 +78,6 @@ find_shapes(Generator *g, const GpuScanRequestOptions *options)
 		g->source->shapes[i] = (uint16_t) shape;
 	}
 	return true;
-}
-
-/* Bytes of an aggregate's state in a group's row on the device */
-static uint32_t
-state_size(const GpuScanAgg *agg)
-{
-	switch ((GpuScanAggKind) agg->kind)
-	{
-		case GPUSCAN_AGG_COUNT:
-			return 0;
-		case GPUSCAN_AGG_SUM_I128:
-			return agg->cls == GPUSCAN_I128 ? 24 : 16;
-		case GPUSCAN_AGG_SQUARES_I128:
-			return 48;
-		case GPUSCAN_AGG_SUM_F64:
-			return 16 + 4 * 8;
-		case GPUSCAN_AGG_SQUARES_F64:
-			return 2 * (16 + 6 * 8);
-		case GPUSCAN_AGG_MIN:
-		case GPUSCAN_AGG_MAX:
-			return agg->cls == GPUSCAN_I128 ? 24 : (is_float(agg->cls) ? 16 : 8);
-		default:
-			return 8;
-	}
-}
-
-/* Lays a group's row out. */
-static void
-place_states(Generator *g)
-{
-	const GpuScanProgram *p = g->program;
-	const GpuScanKey *keys = GPUSCAN_KEYS(p);
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
-	uint32_t offset = 8;
-
-	for (int k = 0; k < p->nkeys; k++)
-	{
-		g->key_offsets[k] = offset;
-		offset += keys[k].cls == GPUSCAN_I128 ? 16 : 8;
-		g->source->has_text_keys |= keys[k].cls == GPUSCAN_TEXT;
-	}
-	g->source->has_texts = g->source->has_text_keys;
-	g->count_offset = offset;
-	offset += 8;
-
-	for (int i = 0; i < p->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		AggPlace *place = &g->places[i];
-
-		if (agg->arg != GPUSCAN_NO_REGISTER || agg->filter != GPUSCAN_NO_REGISTER)
-		{
-			for (int j = 0; j < i && place->counter == 0; j++)
-			{
-				if (aggs[j].arg == agg->arg && aggs[j].filter == agg->filter)
-					place->counter = g->places[j].counter;
-			}
-			if (place->counter == 0)
-			{
-				place->counter = offset;
-				offset += 8;
-			}
-		}
-		place->state = offset;
-		offset += state_size(agg);
-		g->source->has_sums |=
-			agg->kind == GPUSCAN_AGG_SUM_F64 || agg->kind == GPUSCAN_AGG_SQUARES_F64;
-		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
-		{
-			place->distinct = g->source->ndistinct++;
-			g->source->distinct[place->distinct] = place->state;
-			g->source->has_texts |= agg->cls == GPUSCAN_I128 || agg->cls == GPUSCAN_TEXT;
-		}
-	}
-	g->source->has_sums &= p->nkeys > 0;
-	g->source->row_size = (offset + 31) / 32 * 32;
 }
 
 /*
@@ -252,8 +140,11 @@ emit_decode(Generator *g, int phase, uint32_t shape)
 		 "\t\tfault = walk_tuple(t, layout, value_of_%d_%u, %d, w);\n",
 		 nvalues, phase, shape, decode->natts);
 	for (int f = 0; f < decode->nfetches; f++)
-		EMIT("\t\tv[%d] = w[%d];\n", decode->fetches[f].first_input,
-			 decode->fetches[f].first_input);
+	{
+		int value = decode->fetches[f].first_input;
+
+		EMIT("\t\tv[%d].p = w[%d].p;\n\t\tv[%d].len = w[%d].len;\n", value, value, value, value);
+	}
 	EMIT("\t}\n\treturn fault;\n}\n\n");
 }
 
@@ -285,7 +176,7 @@ emit_input(Generator *g, int phase, const GpuScanInput *input, int value)
 	const char *stored = NULL;
 	int width = 0;
 
-	EMIT("\t%s r%d = %s;\n\tuint8_t f%d = GPUSCAN_NULL;\n", types[g->classes[r]], r,
+	EMIT("\t%s r%d = %s;\n\tuint8_t f%d = GPUSCAN_NULL;\n", gpuscan_cuda_types[g->classes[r]], r,
 		 g->classes[r] == GPUSCAN_TEXT ? "{0, 0}" : "0", r);
 	EMIT("\tif (v[%d].p)\n\t{\n\t\tf%d = 0;\n", value, r);
 	switch ((GpuScanDecode) input->decode)
@@ -299,12 +190,12 @@ emit_input(Generator *g, int phase, const GpuScanInput *input, int value)
 			break;
 		case GPUSCAN_DECODE_INT4:
 		case GPUSCAN_DECODE_FLOAT4:
-			stored = types[g->classes[r]];
+			stored = gpuscan_cuda_types[g->classes[r]];
 			width = 4;
 			break;
 		case GPUSCAN_DECODE_INT8:
 		case GPUSCAN_DECODE_FLOAT8:
-			stored = types[g->classes[r]];
+			stored = gpuscan_cuda_types[g->classes[r]];
 			width = 8;
 			break;
 		case GPUSCAN_DECODE_DEC64:
@@ -381,7 +272,7 @@ emit_params(Generator *g)
 		snprintf(value, sizeof(value), values[g->classes[r]], i, i);
 #pragma GCC diagnostic pop
 		EMIT("\tconst %s r%d = %s;\n\tconst uint8_t f%d = (uint8_t) params[%d].flags;\n",
-			 types[g->classes[r]], r, value, r, i);
+			 gpuscan_cuda_types[g->classes[r]], r, value, r, i);
 	}
 }
 
@@ -413,7 +304,7 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 	int b = instr->b;
 	int c = instr->c;
 	unsigned cls = g->classes[d];
-	const char *type = types[cls];
+	const char *type = gpuscan_cuda_types[cls];
 
 	switch (instr->op)
 	{
@@ -501,7 +392,7 @@ emit_instr(Generator *g, const GpuScanInstr *instr)
 	}
 	snprintf(operands, sizeof(operands), binary ? "r%d, r%d" : "r%d", instr->a, instr->b);
 	snprintf(flags, sizeof(flags), binary ? "f%d | f%d" : "f%d", instr->a, instr->b);
-	EMIT("\t%s r%d;\n", types[g->classes[d]], d);
+	EMIT("\t%s r%d;\n", gpuscan_cuda_types[g->classes[d]], d);
 	if (functions[instr->op].fails)
 		EMIT("\tuint8_t f%d = %s(%s, &r%d);\n\tf%d = strict(%s, f%d);\n", d, fn, operands, d, d,
 			 flags, d);
@@ -605,6 +496,7 @@ emit_find_row(Generator *g)
 		if (keys[k].cls == GPUSCAN_I128)
 			EMIT("\thash = mix(hash, keys.h%d);\n", k);
 	}
+	EMIT("\tif (((uint32_t) hash & launch.pass_mask) != launch.pass)\n\t\treturn PASSED;\n");
 	EMIT("\tuint32_t row = find_row(launch, keys, (uint32_t) (hash >> 32));\n");
 	EMIT("\tif (row == NO_ROW)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 }
@@ -633,163 +525,6 @@ emit_selections(Generator *g)
 			EMIT("\tif (s%d && f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\ts%d = s%d && f%d == "
 				 "0;\n",
 				 i, agg->arg, i, i, agg->arg);
-	}
-}
-
-/* A type of states.h and its word count for a group's float sum */
-static const char *
-sum_type(const GpuScanAgg *agg)
-{
-	return agg->kind == GPUSCAN_AGG_SUM_F64 ? "GroupSum<4>" : "GroupSum<6>";
-}
-
-static const char *
-sum_limit(const GpuScanAgg *agg)
-{
-	return agg->kind == GPUSCAN_AGG_SUM_F64 && agg->cls == GPUSCAN_F32 ? "GS_FSUM_F32_LIMIT"
-																	   : "GS_FSUM_F64_LIMIT";
-}
-
-/* Float sums reach far enough, distinct values are entered, or the tuple waits. */
-static void
-emit_prepare(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		uint32_t state = g->places[i].state;
-		bool squares = agg->kind == GPUSCAN_AGG_SQUARES_F64;
-
-		if ((squares || agg->kind == GPUSCAN_AGG_SUM_F64) && g->program->nkeys > 0)
-		{
-			EMIT("\tif (s%d && !sum_prepare(launch, (%s *) (p + %u), r%d, %s))\n\t\treturn "
-				 "CUDA_TUPLE_WAITS;\n",
-				 i, sum_type(agg), state, agg->arg, sum_limit(agg));
-			if (squares)
-				EMIT("\tif (s%d && !sum_prepare_square(launch, (%s *) (p + %u), r%d))\n\t\treturn "
-					 "CUDA_TUPLE_WAITS;\n",
-					 i, sum_type(agg), state + 64, agg->arg);
-		}
-	}
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		int r = agg->arg;
-
-		if (agg->kind != GPUSCAN_AGG_COUNT_DISTINCT)
-			continue;
-		if (agg->cls == GPUSCAN_TEXT)
-			EMIT("\tBytes d%d = {r%d};\n", i, r);
-		else if (agg->cls == GPUSCAN_I128)
-			EMIT("\tBytes d%d = {{(const char *) &r%d, 16}};\n", i, r);
-		else if (is_float(agg->cls))
-			EMIT("\tWord d%d = {distinct_word(r%d)};\n", i, r);
-		else
-			EMIT("\tWord d%d = {(uint64_t) (int64_t) r%d};\n", i, r);
-		EMIT("\tif (s%d && !add_pair(launch, %u, row, d%d, (uint64_t *) (p + %u)))\n\t\treturn "
-			 "CUDA_TUPLE_WAITS;\n",
-			 i, g->places[i].distinct, i, g->places[i].state);
-	}
-}
-
-/* True if an earlier aggregate has counted with this one's counter */
-static bool
-counted_before(const Generator *g, int i)
-{
-	for (int j = 0; j < i; j++)
-	{
-		if (g->places[j].counter == g->places[i].counter)
-			return true;
-	}
-	return false;
-}
-
-static void
-emit_group_advance(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("\tadd_atomic((uint64_t *) (p + %u), 1);\n", g->count_offset);
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		const AggPlace *place = &g->places[i];
-		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
-		const char *cast = is_float(agg->cls)		  ? "(double) "
-						   : agg->cls == GPUSCAN_I128 ? ""
-													  : "(int64_t) ";
-		char state[48];
-
-		snprintf(state, sizeof(state), "(uint64_t *) (p + %u)", place->state);
-		if (place->counter != 0 && !counted_before(g, i))
-			EMIT("\tif (%ss%d)\n\t\tadd_atomic((uint64_t *) (p + %u), 1);\n",
-				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i, place->counter);
-		if (state_size(agg) == 0 || agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			continue;
-		EMIT("\tif (s%d)\n\t{\n", i);
-		switch ((GpuScanAggKind) agg->kind)
-		{
-			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\t\tadd_atomic(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
-				break;
-			case GPUSCAN_AGG_SUM_I128:
-				EMIT("\t\t%s(%s, r%d);\n",
-					 agg->cls == GPUSCAN_I128 ? "group_add_checked" : "group_add_wide", state,
-					 agg->arg);
-				break;
-			case GPUSCAN_AGG_SQUARES_I128:
-				EMIT("\t\tif (group_squares(%s, r%d))\n\t\t\treturn RECHECK;\n", state, agg->arg);
-				break;
-			case GPUSCAN_AGG_SUM_F64:
-			case GPUSCAN_AGG_SQUARES_F64:
-				EMIT("\t\tsum_add((%s *) (p + %u), r%d, %s);\n", sum_type(agg), place->state,
-					 agg->arg, sum_limit(agg));
-				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
-					EMIT("\t\tsum_add_square((%s *) (p + %u), r%d);\n", sum_type(agg),
-						 place->state + 64, agg->arg);
-				break;
-			case GPUSCAN_AGG_MIN:
-			case GPUSCAN_AGG_MAX:
-				EMIT("\t\tgroup_extremum<%s>(%s, %sr%d);\n", minmax, state, cast, agg->arg);
-				break;
-			case GPUSCAN_AGG_BOOL_AND:
-			case GPUSCAN_AGG_BIT_AND:
-				EMIT("\t\tgroup_or(%s, ~(uint64_t) (int64_t) r%d);\n", state, agg->arg);
-				break;
-			case GPUSCAN_AGG_BOOL_OR:
-			case GPUSCAN_AGG_BIT_OR:
-				EMIT("\t\tgroup_or(%s, (uint64_t) (int64_t) r%d);\n", state, agg->arg);
-				break;
-			default:
-				break;
-		}
-		EMIT("\t}\n");
-	}
-}
-
-/* The struct of aggregate.h */
-static const char *
-state_type(const GpuScanAgg *agg)
-{
-	switch ((GpuScanAggKind) agg->kind)
-	{
-		case GPUSCAN_AGG_COUNT:
-		case GPUSCAN_AGG_COUNT_DISTINCT:
-			return "GpuScanCountState";
-		case GPUSCAN_AGG_SUM_I64:
-			return "GpuScanSum64State";
-		case GPUSCAN_AGG_SUM_I128:
-			return "GpuScanSum128State";
-		case GPUSCAN_AGG_SQUARES_I128:
-			return "GpuScanSquares128State";
-		case GPUSCAN_AGG_SUM_F64:
-			return "GpuScanSumF64State";
-		case GPUSCAN_AGG_SQUARES_F64:
-			return "GpuScanSquaresF64State";
-		default:
-			return agg->cls == GPUSCAN_I128 ? "GpuScanValue128State" : "GpuScanValueState";
 	}
 }
 
@@ -890,7 +625,10 @@ emit_run(Generator *g)
 	const GpuScanProgram *p = g->program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
 	bool local = p->aggregate && p->nkeys == 0;
+	bool advances = p->nkeys > 0 || g->source->ndistinct > 0;
 
+	if (advances)
+		gpuscan_cuda_emit_found_struct(g, local);
 	EMIT("extern \"C\" __global__ void __launch_bounds__(CUDA_THREADS)\n"
 		 "k_run(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char pages[CUDA_WARPS * CUDA_PAGE_SIZE];\n"
@@ -899,10 +637,11 @@ emit_run(Generator *g)
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n",
 		 p->params, p->sets);
 	for (int i = 0; local && i < p->naggs; i++)
-		EMIT("\t%s a%d = {};\n", state_type(&aggs[i]), i);
-	EMIT("\trun_blocks<%s>(launch, pages, [&](const Tuple &t, const CudaBlock &block) -> uint32_t\n"
+		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);
+	EMIT("\trun_blocks<%s, %s>(launch, pages,\n"
+		 "\t[&](const Tuple &t, const CudaBlock &block, auto &found) -> uint32_t\n"
 		 "\t{\n\tconst char *layout = ((const char *const *) launch.layouts)[block.layout];\n",
-		 p->aggregate ? "false" : "true");
+		 p->aggregate ? "false" : "true", advances ? "Found" : "NothingFound");
 
 	emit_params(g);
 	emit_phase(g, CPU_FILTER);
@@ -920,162 +659,21 @@ emit_run(Generator *g)
 			emit_find_row(g);
 		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
 			 g->source->row_size);
-		emit_prepare(g);
+		if (advances)
+			EMIT("\tfound.row = row;\n");
+		gpuscan_cuda_emit_prepare(g);
 		if (local)
 			emit_local_advance(g);
 		else
-			emit_group_advance(g);
+			gpuscan_cuda_emit_found(g);
 	}
-	EMIT("\treturn PASSED;\n\t});\n");
+	EMIT("\treturn PASSED;\n\t},\n\t[&](const auto &found)\n\t{\n");
+	if (advances)
+		gpuscan_cuda_emit_advance(g, local);
+	EMIT("\t});\n");
 	if (local)
 		emit_local_merge(g);
 	EMIT("}\n\n");
-}
-
-static void
-emit_rehash(Generator *g)
-{
-	EMIT("extern \"C\" __global__ void\n"
-		 "k_rehash(const __grid_constant__ CudaLaunch launch, uint32_t nrows)\n{\n"
-		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
-		 "blockDim.x)\n"
-		 "\t\tplace_row(launch, i, *(const uint32_t *) ((const char *) launch.table.rows + "
-		 "(uint64_t) i * %uU + 4));\n}\n\n",
-		 g->source->row_size);
-}
-
-static void
-emit_rehash_pairs(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("extern \"C\" __global__ void\n"
-		 "k_rehash_pairs(const __grid_constant__ CudaLaunch launch, CudaDistinct old, uint32_t "
-		 "number)\n{\n\tswitch (number)\n\t{\n");
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			EMIT("\t\tcase %u:\n\t\t\tplace_pairs<%s>(launch, old, number);\n\t\t\tbreak;\n",
-				 g->places[i].distinct,
-				 aggs[i].cls == GPUSCAN_TEXT || aggs[i].cls == GPUSCAN_I128 ? "Bytes" : "Word");
-	}
-	EMIT("\t}\n}\n\n");
-}
-
-static void
-emit_anchor(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("extern \"C\" __global__ void\n"
-		 "k_anchor(const __grid_constant__ CudaLaunch launch, uint32_t nrows)\n{\n"
-		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
-		 "blockDim.x)\n\t{\n"
-		 "\t\tchar *p = (char *) launch.table.rows + (uint64_t) i * %uU;\n",
-		 g->source->row_size);
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		bool squares = aggs[i].kind == GPUSCAN_AGG_SQUARES_F64;
-
-		if (squares || aggs[i].kind == GPUSCAN_AGG_SUM_F64)
-			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state);
-		if (squares)
-			EMIT("\t\tsum_anchor((%s *) (p + %u));\n", sum_type(&aggs[i]), g->places[i].state + 64);
-	}
-	EMIT("\t}\n}\n\n");
-}
-
-static void
-emit_emit_state(Generator *g, int i)
-{
-	const GpuScanAgg *agg = &GPUSCAN_AGGS(g->program)[i];
-	const AggPlace *place = &g->places[i];
-	const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
-
-	EMIT("\t\t{\n\t\t\t%s *a = (%s *) (out + %u);\n\t\t\tconst uint64_t *s = (const uint64_t *) (p "
-		 "+ "
-		 "%u);\n",
-		 state_type(agg), state_type(agg), agg->offset, place->state);
-	if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
-		EMIT("\t\t\ta->n = (int64_t) s[0];\n");
-	else if (place->counter == 0)
-		EMIT("\t\t\ta->n = count;\n");
-	else
-		EMIT("\t\t\ta->n = %s*(const int64_t *) (p + %u);\n",
-			 agg->filter == GPUSCAN_NO_REGISTER ? "count - " : "", place->counter);
-	EMIT("\t\t\tif (a->n != 0)\n\t\t\t{\n");
-	switch ((GpuScanAggKind) agg->kind)
-	{
-		case GPUSCAN_AGG_COUNT:
-		case GPUSCAN_AGG_COUNT_DISTINCT:
-			break;
-		case GPUSCAN_AGG_SUM_I64:
-			EMIT("\t\t\t\ta->sum = (int64_t) s[0];\n");
-			break;
-		case GPUSCAN_AGG_SUM_I128:
-			EMIT("\t\t\t\tok = emit_sum(a, s, %s) && ok;\n",
-				 agg->cls == GPUSCAN_I128 ? "true" : "false");
-			break;
-		case GPUSCAN_AGG_SQUARES_I128:
-			EMIT("\t\t\t\tok = emit_squares(a, s) && ok;\n");
-			break;
-		case GPUSCAN_AGG_SUM_F64:
-		case GPUSCAN_AGG_SQUARES_F64:
-			EMIT("\t\t\t\tok = a->n <= GPUSCAN_FSUM_MAX_N && ok;\n"
-				 "\t\t\t\tok = emit_fsum(&a->sum, %d, (const %s *) s) && ok;\n",
-				 agg->kind == GPUSCAN_AGG_SUM_F64 ? 3 : 5, sum_type(agg));
-			if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
-				EMIT("\t\t\t\tok = emit_fsum(&a->squares, 5, (const %s *) (s + 8)) && ok;\n",
-					 sum_type(agg));
-			break;
-		case GPUSCAN_AGG_MIN:
-		case GPUSCAN_AGG_MAX:
-			if (agg->cls == GPUSCAN_I128)
-				EMIT("\t\t\t\ta->lo = s[1];\n\t\t\t\ta->hi = (int64_t) s[2];\n");
-			else if (is_float(agg->cls))
-				EMIT("\t\t\t\tok = emit_float_extremum<%s>(a, s) && ok;\n", minmax);
-			else
-				EMIT("\t\t\t\temit_extremum<%s>(a, s);\n", minmax);
-			break;
-		case GPUSCAN_AGG_BOOL_AND:
-		case GPUSCAN_AGG_BIT_AND:
-			EMIT("\t\t\t\ta->value.i = (int64_t) ~s[0];\n");
-			break;
-		case GPUSCAN_AGG_BOOL_OR:
-		case GPUSCAN_AGG_BIT_OR:
-			EMIT("\t\t\t\ta->value.i = (int64_t) s[0];\n");
-			break;
-	}
-	EMIT("\t\t\t}\n\t\t}\n");
-}
-
-static void
-emit_emit(Generator *g)
-{
-	const GpuScanProgram *p = g->program;
-	const GpuScanKey *keys = GPUSCAN_KEYS(p);
-
-	EMIT("extern \"C\" __global__ void\n"
-		 "k_emit(const __grid_constant__ CudaLaunch launch, uint32_t nrows, char *rows)\n{\n"
-		 "\tfor (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < nrows; i += gridDim.x * "
-		 "blockDim.x)\n\t{\n"
-		 "\t\tconst char *p = (const char *) launch.table.rows + (uint64_t) i * %uU;\n"
-		 "\t\tchar *out = rows + (uint64_t) i * %uU;\n"
-		 "\t\tconst int64_t count = *(const int64_t *) (p + %u);\n"
-		 "\t\tbool ok = true;\n\n"
-		 "\t\t*(uint64_t *) out = *(const uint32_t *) p;\n",
-		 g->source->row_size, p->row_size, g->count_offset);
-	for (int k = 0; k < p->nkeys; k++)
-	{
-		EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n", keys[k].offset,
-			 g->key_offsets[k]);
-		if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\t\t*(uint64_t *) (out + %u) = *(const uint64_t *) (p + %u);\n",
-				 keys[k].offset + 8, g->key_offsets[k] + 8);
-	}
-	for (int i = 0; i < p->naggs; i++)
-		emit_emit_state(g, i);
-	EMIT("\t\tif (!ok)\n\t\t\tatomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);\n\t}\n}\n");
 }
 
 static void
@@ -1097,13 +695,13 @@ emit_source(Generator *g)
 	emit_run(g);
 	if (p->nkeys > 0)
 	{
-		emit_rehash(g);
-		emit_emit(g);
+		gpuscan_cuda_emit_rehash(g);
+		gpuscan_cuda_emit_emit(g);
 	}
 	if (g->source->ndistinct > 0)
-		emit_rehash_pairs(g);
+		gpuscan_cuda_emit_rehash_pairs(g);
 	if (g->source->has_sums)
-		emit_anchor(g);
+		gpuscan_cuda_emit_anchor(g);
 }
 
 GpuScanCode
@@ -1116,7 +714,7 @@ gpuscan_cuda_source_create(CudaSource *source, const CpuPlan *plan,
 
 	memset(source, 0, sizeof(*source));
 	source->shapes = calloc(options->nlayouts + 1, sizeof(uint16_t));
-	source->distinct = calloc((size_t) p->naggs + 1, sizeof(uint32_t));
+	source->distinct = calloc((size_t) p->naggs + 1, sizeof(CudaSourceDistinct));
 	g.places = calloc((size_t) p->naggs + 1, sizeof(AggPlace));
 	g.key_offsets = calloc((size_t) p->nkeys + 1, sizeof(uint32_t));
 	g.out = open_memstream(&source->text, &source->size);
@@ -1127,7 +725,7 @@ gpuscan_cuda_source_create(CudaSource *source, const CpuPlan *plan,
 			code = GPUSCAN_LEFT_TO_POSTGRES;
 		else
 		{
-			place_states(&g);
+			gpuscan_cuda_place_states(&g);
 			emit_source(&g);
 			code = GPUSCAN_OK;
 		}

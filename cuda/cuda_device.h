@@ -18,6 +18,7 @@
 
 #include "codegen.h"
 #include "driver.h"
+#include "kernel_files.h"
 #include "launch.h"
 
 #define CUDA_SLOTS 3
@@ -54,6 +55,8 @@ typedef struct CudaKernels
 	CUfunction rehash_pairs;
 	CUfunction anchor;
 	CUfunction emit;
+	uint64_t compile_ns; /* one of the two is how they were made */
+	uint64_t read_ns;
 	uint32_t max_grid; /* thread blocks of k_run that the device holds at a time */
 } CudaKernels;
 
@@ -70,7 +73,8 @@ typedef struct CudaKernelCache
  * Compiles a text for an architecture.  *image is malloc'd; false: *log, if not
  * NULL, is malloc'd and says why.
  */
-extern bool gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log);
+extern bool gpuscan_cuda_compile(const char *text, int major, int minor, char **image, size_t *size,
+								 char **log);
 
 extern void gpuscan_cuda_kernels_init(GpuScanDevice *device);
 
@@ -95,10 +99,14 @@ typedef struct CudaBatch
 typedef struct CudaSlot
 {
 	CUstream stream;
+	CUevent start; /* of the last launch's kernel */
+	CUevent stop;
+	bool timed; /* its time is in the statistics */
 	bool busy;
 	CudaBatch *batches; /* of the launch */
 	uint32_t nblocks;
 	uint32_t ntuples;
+	uint64_t bytes;		 /* that a launch moves */
 	uint32_t generation; /* of the table at the launch */
 	char *pinned;		 /* CudaBlock[], copies of places and blocks, outcomes */
 	size_t pinned_size;
@@ -118,6 +126,7 @@ typedef struct CudaLane
 	pthread_cond_t wake;
 	GpuScanRequest *request; /* under the device's lock; NULL: idle */
 	bool opened;			 /* streams and pinned memory are there */
+	CUevent origin;			 /* from which the request's events are measured */
 	CudaSlot slots[CUDA_SLOTS];
 	char *window; /* pinned, CUDA_WINDOW_SIZE */
 } CudaLane;
@@ -133,7 +142,25 @@ typedef struct CudaRegion
 	const char *base;
 	size_t size;
 	CUdeviceptr address;
+	bool registered; /* by this device, not by one that was opened before it */
 } CudaRegion;
+
+/*
+ * What the server's log is to hear, message.c; under a lock of its own
+ */
+#define CUDA_MESSAGES 4
+#define CUDA_MESSAGE_SIZE 1024
+
+typedef struct CudaMessages
+{
+	pthread_mutex_t lock;
+	uint32_t n;
+	char text[CUDA_MESSAGES][CUDA_MESSAGE_SIZE];
+} CudaMessages;
+
+/* Puts a message down, cut to CUDA_MESSAGE_SIZE; it is lost where nobody takes the others. */
+extern void gpuscan_cuda_say(GpuScanDevice *device, const char *head, const char *text);
+extern bool gpuscan_cuda_take_message(GpuScanDevice *device, char *text, size_t size);
 
 struct GpuScanDevice
 {
@@ -142,9 +169,16 @@ struct GpuScanDevice
 	int major;
 	int minor;
 	int multiprocessors;
+	char model[64];
+	size_t memory_total;
+	CUmemoryPool pool;
+	uint64_t pool_limit; /* that the pool keeps; set by begin */
+	_Atomic uint64_t memory_used;
 	atomic_bool failed; /* the context can serve nobody any more */
+	CudaMessages messages;
 	CudaKernelCache kernels;
-	uint32_t nregions; /* set before the first request */
+	CudaKernelFiles kernel_files; /* set before the first request */
+	uint32_t nregions;			  /* set before the first request */
 	CudaRegion regions[CUDA_MAX_REGIONS];
 
 	pthread_mutex_t lock;
@@ -171,7 +205,8 @@ struct GpuScanRequest
 	CudaKernels *kernels;
 	uint64_t used; /* bytes of device memory */
 	GpuScanRequestStats stats;
-	CUdeviceptr program; /* the Program, then pointers to layouts, then layouts */
+	uint64_t timed_until; /* kernels are in the statistics up to here; ns from the lane's origin */
+	CUdeviceptr program;  /* the Program, then pointers to layouts, then layouts */
 	size_t program_size;
 	uint64_t layouts;
 	CudaTable table;
@@ -192,14 +227,21 @@ struct GpuScanRequest
 	uint32_t window_end;
 };
 
+extern uint64_t gpuscan_cuda_now_ns(void);
+
 /* Maps a result of the driver; what cannot be recovered from marks the device. */
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
 
 /*
- * Memory and tables of a request, table.c.  All on the first slot's stream.
+ * Memory of a request, memory.c, and its tables, table.c.  All on the first
+ * slot's stream.
  */
 extern GpuScanCode gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer);
 extern void gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size);
+
+/* The device's pool, and how many bytes it keeps of what was given back. */
+extern bool gpuscan_cuda_pool_open(GpuScanDevice *device);
+extern void gpuscan_cuda_pool_limit(GpuScanDevice *device, uint64_t limit);
 
 extern GpuScanCode gpuscan_cuda_table_create(GpuScanRequest *request);
 extern void gpuscan_cuda_table_free(GpuScanRequest *request);

@@ -18,7 +18,6 @@
 #include "cuda_device.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 GpuScanCode
@@ -33,38 +32,43 @@ gpuscan_cuda_code(GpuScanDevice *device, CUresult result)
 		const char *name = NULL;
 
 		(void) gpuscan_cuda.get_error_name(result, &name);
-		fprintf(stderr, "gpuscan: the cuda device failed: %s\n", name == NULL ? "?" : name);
+		gpuscan_cuda_say(device, "a call of the CUDA driver failed", name);
 	}
 	return GPUSCAN_DEVICE_FAILED;
 }
 
-/* Memory that was given back stays in the pool. */
-static void
-keep_pool(GpuScanDevice *device)
-{
-	uint64_t threshold = UINT64_MAX;
-	CUmemoryPool pool;
-
-	if (gpuscan_cuda.default_pool(&pool, device->device) == CUDA_SUCCESS)
-		(void) gpuscan_cuda.pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
-}
-
-/* The first device */
-static bool
-open_context(GpuScanDevice *device, const char **error)
+static int
+cuda_count(const char **error)
 {
 	int count = 0;
 
 	if (!gpuscan_cuda_driver_open(error) || !gpuscan_cuda_nvrtc_open(error))
-		return false;
+		return 0;
 	if (gpuscan_cuda.init(0) != CUDA_SUCCESS ||
-		gpuscan_cuda.device_get_count(&count) != CUDA_SUCCESS || count == 0 ||
-		gpuscan_cuda.device_get(&device->device, 0) != CUDA_SUCCESS)
+		gpuscan_cuda.device_get_count(&count) != CUDA_SUCCESS || count <= 0)
 	{
 		*error = "there is no CUDA device";
+		return 0;
+	}
+	return count;
+}
+
+static bool
+open_context(GpuScanDevice *device, int number, const char **error)
+{
+	int count = cuda_count(error);
+
+	if (count == 0)
+		return false;
+	if (number >= count || gpuscan_cuda.device_get(&device->device, number) != CUDA_SUCCESS)
+	{
+		*error = "there is no CUDA device of this number";
 		return false;
 	}
-	if (gpuscan_cuda.device_get_attribute(&device->major,
+	if (gpuscan_cuda.device_get_name(device->model, sizeof(device->model), device->device) !=
+			CUDA_SUCCESS ||
+		gpuscan_cuda.device_total_memory(&device->memory_total, device->device) != CUDA_SUCCESS ||
+		gpuscan_cuda.device_get_attribute(&device->major,
 										  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
 										  device->device) != CUDA_SUCCESS ||
 		gpuscan_cuda.device_get_attribute(&device->minor,
@@ -87,17 +91,18 @@ open_context(GpuScanDevice *device, const char **error)
 		*error = "the CUDA device gives no context";
 		return false;
 	}
-	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS)
+	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS ||
+		!gpuscan_cuda_pool_open(device))
 	{
+		(void) gpuscan_cuda.primary_context_release(device->device);
 		*error = "the CUDA device's context cannot be used";
 		return false;
 	}
-	keep_pool(device);
 	return true;
 }
 
 static GpuScanDevice *
-cuda_open(uint32_t threads, const char **error)
+cuda_open(int number, uint32_t threads, const char **error)
 {
 	GpuScanDevice *device = calloc(1, sizeof(GpuScanDevice));
 
@@ -107,14 +112,23 @@ cuda_open(uint32_t threads, const char **error)
 		*error = "out of memory";
 		return NULL;
 	}
-	if (!open_context(device, error))
+	if (!open_context(device, number, error))
 	{
 		free(device);
 		return NULL;
 	}
 	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->messages.lock, NULL);
 	gpuscan_cuda_kernels_init(device);
 	return device;
+}
+
+static void
+cuda_status(GpuScanDevice *device, GpuScanDeviceStatus *status)
+{
+	memcpy(status->model, device->model, sizeof(status->model));
+	status->memory_total = device->memory_total;
+	status->memory_used = atomic_load(&device->memory_used);
 }
 
 /* Under the lock. */
@@ -149,10 +163,16 @@ cuda_close(GpuScanDevice *device)
 		free(lane);
 		lane = next;
 	}
+	(void) gpuscan_cuda.context_set_current(device->context);
 	gpuscan_cuda_kernels_free_all(device);
+	gpuscan_kernel_files_close(&device->kernel_files);
 	for (uint32_t i = 0; i < device->nregions; i++)
-		(void) gpuscan_cuda.host_unregister((void *) (uintptr_t) device->regions[i].base);
+	{
+		if (device->regions[i].registered)
+			(void) gpuscan_cuda.host_unregister((void *) (uintptr_t) device->regions[i].base);
+	}
 	(void) gpuscan_cuda.primary_context_release(device->device);
+	pthread_mutex_destroy(&device->messages.lock);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }
@@ -161,21 +181,34 @@ static GpuScanCode
 cuda_register_memory(GpuScanDevice *device, void *base, size_t size)
 {
 	CudaRegion *region = &device->regions[device->nregions];
+	CUresult result;
 
 	if (device->nregions == CUDA_MAX_REGIONS)
 		return GPUSCAN_OUT_OF_MEMORY;
-	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS ||
-		gpuscan_cuda.host_register(base, size, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS)
+	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS)
+		return GPUSCAN_INVALID;
+
+	/* portable: what one device has registered is there for all */
+	result = gpuscan_cuda.host_register(base, size, CU_MEMHOSTREGISTER_PORTABLE);
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return GPUSCAN_INVALID;
 	if (gpuscan_cuda.host_get_device_pointer(&region->address, base, 0) != CUDA_SUCCESS)
 	{
-		(void) gpuscan_cuda.host_unregister(base);
+		if (result == CUDA_SUCCESS)
+			(void) gpuscan_cuda.host_unregister(base);
 		return GPUSCAN_INVALID;
 	}
+	region->registered = result == CUDA_SUCCESS;
 	region->base = base;
 	region->size = size;
 	device->nregions++;
 	return GPUSCAN_OK;
+}
+
+static void
+cuda_keep_kernels(GpuScanDevice *device, const char *directory, uint64_t limit)
+{
+	gpuscan_kernel_files_open(&device->kernel_files, directory, limit);
 }
 
 /* An idle lane, or a new one whose thread runs; NULL: out of memory.  Under the lock. */
@@ -225,6 +258,7 @@ cuda_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanR
 		return GPUSCAN_OUT_OF_MEMORY;
 	r->device = device;
 	r->options = *options;
+	gpuscan_cuda_pool_limit(device, options->device_memory_limit);
 	r->plan = gpuscan_cpu_plan_create(options);
 	if (r->plan != NULL)
 	{
@@ -280,6 +314,17 @@ cuda_finish(GpuScanRequest *request)
 	return GPUSCAN_OK;
 }
 
+static GpuScanCode
+cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows)
+{
+	GpuScanCode code;
+
+	gpuscan_nvtx_push("gpuscan fetch");
+	code = gpuscan_cuda_fetch(request, buf, size, nrows);
+	gpuscan_nvtx_pop();
+	return code;
+}
+
 static void
 cuda_end(GpuScanRequest *request)
 {
@@ -293,12 +338,16 @@ cuda_end(GpuScanRequest *request)
 const GpuScanDeviceOps gpuscan_cuda_device = {
 	.name = "cuda",
 	.batch_blocks = 256,
+	.count = cuda_count,
 	.open = cuda_open,
+	.status = cuda_status,
+	.take_message = gpuscan_cuda_take_message,
 	.close = cuda_close,
 	.begin = cuda_begin,
 	.push = cuda_push,
 	.finish = cuda_finish,
-	.fetch = gpuscan_cuda_fetch,
+	.fetch = cuda_fetch,
 	.end = cuda_end,
 	.register_memory = cuda_register_memory,
+	.keep_kernels = cuda_keep_kernels,
 };

@@ -238,9 +238,19 @@ gs_fsum_value(int32_t top, const int64_t *w, int n)
 {
 	GsFSumValue value = {0, top * GS_FSUM_BITS - 1074, 0};
 	uint32_t digits[5];
-	gs_i128 head = gs_fsum_carry(w, n, 1, digits);
+	gs_i128 head;
 	int rest = 0;
 
+	/* three windows fit 128 bits */
+	if (n == 3)
+	{
+		head = ((gs_i128) w[0] * (1 << GS_FSUM_BITS) + w[1]) * (1 << GS_FSUM_BITS) + w[2];
+		value.negative = head < 0;
+		value.magnitude = gs_u128_abs(head);
+		value.exponent -= 2 * GS_FSUM_BITS;
+		return value;
+	}
+	head = gs_fsum_carry(w, n, 1, digits);
 	if (head < 0)
 	{
 		value.negative = 1;
@@ -261,9 +271,33 @@ gs_fsum_value(int32_t top, const int64_t *w, int n)
 }
 
 /*
- * The sum, rounded once, to nearest and ties to even: every value is a multiple
- * of 2^-1074, so scaling a subnormal does not round again.
+ * magnitude * 2^exponent, rounded once, to nearest and ties to even: every value
+ * is a multiple of 2^-1074, so scaling a subnormal does not round again.  A
+ * million results should not take two calls of a library each.
  */
+static inline double
+gs_fsum_round(gs_u128 magnitude, int exponent)
+{
+	uint64_t high = (uint64_t) (magnitude >> 64);
+	double power;
+	uint64_t bits;
+
+	/* 64 bits, of which the lowest stands for those that are left out */
+	if (high != 0)
+	{
+		int shift = 64 - __builtin_clzll(high);
+		uint64_t rest = (uint64_t) magnitude << (64 - shift);
+
+		magnitude = magnitude >> shift | (rest != 0);
+		exponent += shift;
+	}
+	if (exponent < -1022 || exponent > 1023 - 64)
+		return ldexp((double) (uint64_t) magnitude, exponent);
+	bits = (uint64_t) (exponent + 1023) << 52;
+	memcpy(&power, &bits, sizeof(power));
+	return (double) (uint64_t) magnitude * power;
+}
+
 static inline double
 gs_fsum_result(int32_t top, uint32_t special, const int64_t *w, int n)
 {
@@ -278,7 +312,7 @@ gs_fsum_result(int32_t top, uint32_t special, const int64_t *w, int n)
 	if ((special & GPUSCAN_FSUM_NOT_MINUS_0) == 0)
 		return -0.0;
 	value = gs_fsum_value(top, w, n);
-	r = ldexp((double) value.magnitude, value.exponent);
+	r = gs_fsum_round(value.magnitude, value.exponent);
 	return value.negative ? -r : r;
 }
 

@@ -11,6 +11,8 @@
  * claim word is published with release once what it leads to is complete, so
  * plain loads may follow an acquire load of it.
  *
+ * Of an aggregation in passes, only tuples whose groups are the pass's go on.
+ *
  * A tuple goes through two steps.  First it finds its group, widens its float
  * sums and enters its count(DISTINCT) values; any of these can fail for want of
  * room, all of them may be repeated, and a tuple that fails waits for the next
@@ -154,7 +156,7 @@ open_tuple(const CudaBlock &block, const char *base, uint32_t i, Tuple &tuple)
 }
 
 /* Reads the varlena at p, of which `size` bytes are ours; returns a fault. */
-GS_DEVICE_CALL uint32_t
+GS_DEVICE uint32_t
 read_varlena(const char *p, uint32_t size, GsText &payload, uint32_t &total)
 {
 	uint8_t first;
@@ -187,28 +189,28 @@ read_varlena(const char *p, uint32_t size, GsText &payload, uint32_t &total)
 }
 
 /* The value that tuples without the attribute have. */
-GS_DEVICE_CALL void
-missing_value(const char *layout, uint32_t column, GsText *value)
+GS_DEVICE_CALL GsText
+missing_value(const char *layout, uint32_t column)
 {
 	const GpuScanLayout *l = (const GpuScanLayout *) layout;
 	const GpuScanColumn *c = &GPUSCAN_LAYOUT_COLUMNS(l)[column];
 	const GpuScanAttr *attr = &GPUSCAN_LAYOUT_ATTRS(l)[c->attnum];
+	GsText value = {0, 0};
 	uint32_t total;
 
-	value->p = (const char *) 0;
-	value->len = 0;
 	if (c->missing == 0 || c->missing >= l->size)
-		return;
+		return value;
 	if (attr->len == -1)
 	{
-		if (read_varlena(layout + c->missing, l->size - c->missing, *value, total) != 0)
-			value->p = (const char *) 0;
+		if (read_varlena(layout + c->missing, l->size - c->missing, value, total) != 0)
+			value.p = (const char *) 0;
 	}
 	else if (attr->len > 0 && (uint32_t) attr->len <= l->size - c->missing)
 	{
-		value->p = layout + c->missing;
-		value->len = (uint32_t) attr->len;
+		value.p = layout + c->missing;
+		value.len = (uint32_t) attr->len;
 	}
+	return value;
 }
 
 /*
@@ -228,35 +230,47 @@ walk_fixed(const Tuple &tuple, uint32_t len, uint32_t align, uint32_t &offset, G
 	return 0;
 }
 
-GS_DEVICE_CALL uint32_t
-walk_varlena(const Tuple &tuple, uint32_t align, bool needed, uint32_t &offset, GsText &value)
+/* What a call finds, in registers */
+struct Step
 {
-	uint32_t total;
+	GsText value;
+	uint32_t offset; /* behind it */
 	uint32_t fault;
+};
+
+GS_DEVICE_CALL Step
+find_varlena(const char *data, uint32_t size, uint32_t align, uint32_t offset)
+{
+	Step step = {{0, 0}, 0, RECHECK};
+	uint32_t total = 0;
 
 	/* a byte that is not zero is no padding before a varlena */
-	if (offset >= tuple.size || tuple.data[offset] == 0)
+	if (offset >= size || data[offset] == 0)
 		offset = (offset + align - 1) & ~(align - 1);
-	if (offset > tuple.size)
-		return RECHECK;
-	fault = read_varlena(tuple.data + offset, tuple.size - offset, value, total);
-	if (fault == RECHECK)
-		return RECHECK;
-	offset += total;
-	return needed ? fault : 0;
+	if (offset <= size)
+		step.fault = read_varlena(data + offset, size - offset, step.value, total);
+	step.offset = offset + total;
+	return step;
 }
 
-GS_DEVICE_CALL uint32_t
+GS_DEVICE uint32_t
+walk_varlena(const Tuple &tuple, uint32_t align, bool needed, uint32_t &offset, GsText &value)
+{
+	Step step = find_varlena(tuple.data, tuple.size, align, offset);
+
+	value = step.value;
+	offset = step.offset;
+	return needed || step.fault == RECHECK ? step.fault : 0;
+}
+
+GS_DEVICE uint32_t
 walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
 {
 	offset = (offset + align - 1) & ~(align - 1);
-#pragma unroll 1
+	GS_ROLLED
 	while (offset < tuple.size && tuple.data[offset] != 0)
 		offset++;
-	if (offset >= tuple.size)
-		return RECHECK;
-	offset++;
-	return 0;
+	return offset++ < tuple.size ? 0 : RECHECK;
 }
 
 /*
@@ -264,14 +278,13 @@ walk_cstring(const Tuple &tuple, uint32_t align, uint32_t &offset)
  * into values[value_of[i]], unless that is negative.
  */
 GS_DEVICE_CALL uint32_t
-walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint32_t natts,
-		   GsText *values)
+walk_tuple(Tuple tuple, const char *layout, const int16_t *value_of, uint32_t natts, GsText *values)
 {
 	const GpuScanAttr *attrs = GPUSCAN_LAYOUT_ATTRS((const GpuScanLayout *) layout);
 	uint32_t offset = 0;
 	uint32_t fault = 0;
 
-#pragma unroll 1
+	GS_ROLLED
 	for (uint32_t att = 0; att < natts; att++)
 	{
 		bool needed = value_of[att] >= 0;
@@ -282,7 +295,7 @@ walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint
 		if (att >= tuple.natts)
 		{
 			if (needed)
-				missing_value(layout, attrs[att].column, &value);
+				value = missing_value(layout, attrs[att].column);
 		}
 		else if (tuple.nulls && (tuple.nulls[att >> 3] & (1 << (att & 7))) == 0)
 			;
@@ -296,7 +309,10 @@ walk_tuple(const Tuple &tuple, const char *layout, const int16_t *value_of, uint
 			return RECHECK;
 		fault |= f;
 		if (needed)
-			values[value_of[att]] = value;
+		{
+			values[value_of[att]].p = value.p;
+			values[value_of[att]].len = value.len;
+		}
 	}
 	return fault;
 }
@@ -321,10 +337,29 @@ load_unaligned(const char *p)
 	return value;
 }
 
-GS_DEVICE_CALL uint8_t
+struct Number64
+{
+	int64_t value;
+	uint32_t flags;
+};
+
+GS_DEVICE_CALL Number64
+number64(GsText value, int scale)
+{
+	Number64 number;
+
+	number.flags =
+		gs_numeric_to_i64((const unsigned char *) value.p, value.len, scale, &number.value);
+	return number;
+}
+
+GS_DEVICE uint8_t
 numeric_to_i64(GsText value, int scale, int64_t *dst)
 {
-	return gs_numeric_to_i64((const unsigned char *) value.p, value.len, scale, dst);
+	Number64 number = number64(value, scale);
+
+	*dst = number.value;
+	return (uint8_t) number.flags;
 }
 
 GS_DEVICE_CALL uint8_t
@@ -426,11 +461,12 @@ mix(uint64_t a, uint64_t b)
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
 
-GS_DEVICE uint64_t
+GS_DEVICE_CALL uint64_t
 mix(uint64_t hash, GsText text)
 {
 	uint64_t word = 0;
 
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 	{
 		word = word << 8 | (uint8_t) text.p[i];
@@ -460,6 +496,7 @@ keep_text(const CudaLaunch &launch, GsText text, uint64_t &offset)
 		return false;
 	}
 	*(uint32_t *) (texts + offset) = text.len;
+	GS_ROLLED
 	for (uint32_t i = 0; i < text.len; i++)
 		texts[offset + 4 + i] = text.p[i];
 	return true;
@@ -571,13 +608,17 @@ place_row(const CudaLaunch &launch, uint32_t row, uint32_t hash)
 	}
 }
 
+#include "states.h"
+
 /*
- * count(DISTINCT): one table of (row, value) for each.  A claim is the row + 1
- * with 31 bits of the hash above it and a bit while the value is written.
+ * count(DISTINCT): one table of (row, value) for each.  A value of 32 bits makes
+ * one word with the row + 1 above it.  Any other is a word, or the offset of its
+ * bytes, behind a claim: the row + 1 with 31 bits of the hash above it and a bit
+ * while the value is written.
  */
 #define PAIR_BUSY (1ULL << 63)
 #define PAIR_DEAD (~0ULL)
-#define PAIR_PROBES 64
+#define PAIR_PROBES 256
 
 struct Word
 {
@@ -644,11 +685,42 @@ pair_slot(uint64_t hash)
 	return (uint32_t) (hash ^ hash >> 32);
 }
 
-/* Adds a pair, and one to *count if it is new; false: the tuple waits. */
+/* The tuple waits. */
+GS_DEVICE bool
+pairs_are_full(const CudaLaunch &launch, CudaDistinct *table)
+{
+	table->full = 1;
+	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
+	return false;
+}
+
+/* The functions below add a pair, and say if it is new; false: the tuple waits. */
+GS_DEVICE_CALL bool
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, uint32_t value, bool &is_new)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	uint64_t *entries = (uint64_t *) table->entries;
+	uint64_t wanted = (uint64_t) (row + 1) << 32 | value;
+	uint32_t at = pair_slot(mix(row, value)) & table->mask;
+
+	for (uint32_t probes = 0; probes < PAIR_PROBES; probes++)
+	{
+		uint64_t entry = load_relaxed(&entries[at]);
+
+		if (entry == 0)
+			entry = atomicCAS((gs_word *) &entries[at], 0ULL, (gs_word) wanted);
+		if (entry == 0)
+			is_new = true;
+		if (entry == 0 || entry == wanted)
+			return true;
+		at = (at + 1) & table->mask;
+	}
+	return pairs_are_full(launch, table);
+}
+
 template <class Value>
 GS_DEVICE_CALL bool
-add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value,
-		 uint64_t *count)
+add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &value, bool &is_new)
 {
 	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
 	uint64_t *entries = (uint64_t *) table->entries;
@@ -675,7 +747,7 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 				return false;
 			}
 			store_release(entry, wanted);
-			add_atomic(count, 1);
+			is_new = true;
 			return true;
 		}
 		if (claim == (wanted | PAIR_BUSY))
@@ -688,12 +760,32 @@ add_pair(const CudaLaunch &launch, uint32_t number, uint32_t row, const Value &v
 		at = (at + 1) & mask;
 		probes++;
 	}
-	table->full = 1;
-	atomicOr(&result_of(launch)->full, CUDA_FULL_DISTINCT);
-	return false;
+	return pairs_are_full(launch, table);
 }
 
-/* Enters the pairs of an old table into a new one.  By k_rehash_pairs. */
+/* Enter the pairs of an old table into a new one.  By k_rehash_pairs. */
+GS_DEVICE_CALL void
+place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
+{
+	CudaDistinct *table = (CudaDistinct *) launch.table.distinct + number;
+	gs_word *entries = (gs_word *) table->entries;
+
+	for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i <= old.mask;
+		 i += gridDim.x * blockDim.x)
+	{
+		gs_word entry = ((const gs_word *) old.entries)[i];
+		uint32_t at = pair_slot(mix((entry >> 32) - 1, (uint32_t) entry)) & table->mask;
+		uint32_t probes = 0;
+
+		if (entry == 0)
+			continue;
+		for (; probes < PAIR_PROBES && atomicCAS(&entries[at], 0ULL, entry) != 0; probes++)
+			at = (at + 1) & table->mask;
+		if (probes == PAIR_PROBES)
+			(void) pairs_are_full(launch, table);
+	}
+}
+
 template <class Value>
 GS_DEVICE_CALL void
 place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
@@ -728,8 +820,6 @@ place_pairs(const CudaLaunch &launch, const CudaDistinct &old, uint32_t number)
 	}
 }
 
-#include "states.h"
-
 /*
  * Pages
  */
@@ -739,9 +829,23 @@ copy_page(const CudaBlock &block, char *page)
 	const uint4 *src = (const uint4 *) block.base;
 	uint4 *dst = (uint4 *) page;
 	uint32_t n = (block.size + 15) / 16;
+	uint32_t i = threadIdx.x % 32;
 
-#pragma unroll 8
-	for (uint32_t i = threadIdx.x % 32; i < n; i += 32)
+	/* eight loads of each thread under way */
+	GS_ROLLED
+	for (; i + 7 * 32 < n; i += 8 * 32)
+	{
+		uint4 loaded[8];
+
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			loaded[k] = __ldcg(&src[i + k * 32]);
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			dst[i + k * 32] = loaded[k];
+	}
+	GS_ROLLED
+	for (; i < n; i += 32)
 		dst[i] = __ldcg(&src[i]);
 }
 
@@ -753,7 +857,7 @@ struct Counts
 	uint32_t passed;
 };
 
-GS_DEVICE void
+GS_DEVICE_CALL void
 add_count(uint64_t *total, uint32_t count)
 {
 	for (int i = 16; i > 0; i /= 2)
@@ -765,10 +869,16 @@ add_count(uint64_t *total, uint32_t count)
 /*
  * Runs tuple(...) for each tuple of the launch.  It returns an outcome,
  * CUDA_TUPLE_WAITS, or the outcome PASSED for an aggregation's kept tuples too.
+ * Behind it the whole warp runs advance(...), with what each thread put into its
+ * Found, which may be nothing.
  */
-template <bool is_scan, class Function>
+struct NothingFound
+{
+};
+
+template <bool is_scan, class Found, class Function, class Advance>
 GS_DEVICE void
-run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
+run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	char *page = pages + threadIdx.x / 32 * CUDA_PAGE_SIZE;
@@ -781,29 +891,35 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple)
 		CudaBlock block = ((const CudaBlock *) launch.blocks)[b];
 		const char *base = page;
 
-		if (load_relaxed(&result_of(launch)->code) != 0)
+		if (__any_sync(WARP, load_relaxed(&result_of(launch)->code) != 0))
 			break;
 		if (block.size <= CUDA_PAGE_SIZE)
 			copy_page(block, page);
 		else
 			base = (const char *) block.base;
 		__syncwarp();
-		for (uint32_t i = lane; i < block.ntuples; i += 32)
+		for (uint32_t first = 0; first < block.ntuples; first += 32)
 		{
+			uint32_t i = first + lane;
 			uint8_t *outcome = &outcomes[block.outcome + i];
-			uint32_t made = RECHECK;
-			Tuple t;
+			Found found;
 
-			if (launch.again && *outcome != CUDA_TUPLE_WAITS)
-				continue;
-			if (open_tuple(block, base, i, t))
-				made = tuple(t, block);
-			counts.passed += made == PASSED;
-			counts.waiting += made == CUDA_TUPLE_WAITS;
-			counts.deferred += made == DEFERRED;
-			if (!is_scan && made == RECHECK)
-				atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
-			*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			if (i < block.ntuples && (!launch.again || *outcome == CUDA_TUPLE_WAITS))
+			{
+				uint32_t made = RECHECK;
+				Tuple t;
+
+				if (open_tuple(block, base, i, t))
+					made = tuple(t, block, found);
+				counts.passed += made == PASSED;
+				counts.waiting += made == CUDA_TUPLE_WAITS;
+				counts.deferred += made == DEFERRED;
+				if (!is_scan && made == RECHECK)
+					atomicMax(&result_of(launch)->code, LEFT_TO_POSTGRES);
+				*outcome = (uint8_t) (!is_scan && made == PASSED ? REJECTED : made);
+			}
+			__syncwarp();
+			advance(found);
 		}
 		__syncwarp();
 	}

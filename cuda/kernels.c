@@ -5,7 +5,8 @@
  *
  * The cache is keyed by the whole text of a kernel, so that nothing has to be
  * said about what may differ between two requests that share one.  It keeps a
- * bounded number, and drops the one that nobody used for longest.
+ * bounded number, and drops the one that nobody used for longest.  Behind it
+ * are files (kernel_files.c), whose key is all that NVRTC would be given.
  *
  * Compiling runs in a thread of its own, without the lock: other requests go on
  * meanwhile, a request that waits can be ended, and one that wants the same
@@ -44,14 +45,16 @@ compile_log(nvrtcProgram program)
 	return log;
 }
 
+/* NVRTC's options behind that for the architecture */
+#define NUM_OPTIONS 6
+#define OPTIONS "-device-int128", "-fmad=false", "-std=c++17", "-default-device", "-w"
+
 bool
-gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char **log)
+gpuscan_cuda_compile(const char *text, int major, int minor, char **image, size_t *size, char **log)
 {
 	char arch[40];
-	const char *const options[] = {arch,		 "-device-int128",	"-fmad=false",
-								   "-std=c++17", "-default-device", "-w"};
+	const char *const options[NUM_OPTIONS] = {arch, OPTIONS};
 	nvrtcProgram program;
-	size_t size = 0;
 	bool ok;
 
 	*image = NULL;
@@ -60,12 +63,12 @@ gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char 
 	if (gpuscan_nvrtc.create_program(&program, text, "gpuscan.cu", CUDA_NUM_TEXTS,
 									 gpuscan_cuda_texts, gpuscan_cuda_text_names) != 0)
 		return false;
-	ok = gpuscan_nvrtc.compile_program(program, sizeof(options) / sizeof(options[0]), options) == 0;
+	ok = gpuscan_nvrtc.compile_program(program, NUM_OPTIONS, options) == 0;
 	if (!ok)
 		*log = compile_log(program);
-	ok = ok && gpuscan_nvrtc.get_cubin_size(program, &size) == 0;
+	ok = ok && gpuscan_nvrtc.get_cubin_size(program, size) == 0;
 	if (ok)
-		*image = malloc(size);
+		*image = malloc(*size);
 	ok = *image != NULL && gpuscan_nvrtc.get_cubin(program, *image) == 0;
 	if (!ok)
 	{
@@ -74,6 +77,37 @@ gpuscan_cuda_compile(const char *text, int major, int minor, char **image, char 
 	}
 	(void) gpuscan_nvrtc.destroy_program(&program);
 	return ok;
+}
+
+/* All that an image depends on, malloc'd: NVRTC's version and whatever it is given */
+static char *
+make_key(const CudaKernels *kernels)
+{
+	static const char *const options[NUM_OPTIONS - 1] = {OPTIONS};
+	char *key = NULL;
+	size_t size;
+	int major;
+	int minor;
+	FILE *out;
+
+	if (gpuscan_nvrtc.version(&major, &minor) != 0)
+		return NULL;
+	out = open_memstream(&key, &size);
+	if (out == NULL)
+		return NULL;
+	fprintf(out, "NVRTC %d.%d sm_%d%d", major, minor, kernels->device->major,
+			kernels->device->minor);
+	for (int i = 0; i < NUM_OPTIONS - 1; i++)
+		fprintf(out, " %s", options[i]);
+	for (int i = 0; i < CUDA_NUM_TEXTS; i++)
+		fprintf(out, "\n%s\n%s", gpuscan_cuda_text_names[i], gpuscan_cuda_texts[i]);
+	fprintf(out, "\n%s", kernels->text);
+	if (fclose(out) != 0)
+	{
+		free(key);
+		return NULL;
+	}
+	return key;
 }
 
 static void
@@ -156,26 +190,67 @@ load_module(CudaKernels *kernels, const char *image)
 	return result;
 }
 
+/* Loads what a file has under the key; false: it must be compiled. */
+static bool
+read_kernels(CudaKernels *kernels, const char *key)
+{
+	uint64_t start = gpuscan_cuda_now_ns();
+	char *image = gpuscan_kernel_files_read(&kernels->device->kernel_files, key);
+	bool loaded = image != NULL && load_module(kernels, image) == CUDA_SUCCESS;
+
+	free(image);
+	if (loaded)
+		kernels->read_ns = gpuscan_cuda_now_ns() - start;
+	else if (kernels->module != NULL)
+	{
+		(void) gpuscan_cuda.module_unload(kernels->module);
+		kernels->module = NULL;
+	}
+	return loaded;
+}
+
 static GpuScanCode
-compile_kernels(CudaKernels *kernels)
+compile_kernels(CudaKernels *kernels, const char *key)
 {
 	GpuScanDevice *device = kernels->device;
+	uint64_t start = gpuscan_cuda_now_ns();
 	GpuScanCode code;
+	size_t size = 0;
 	char *image;
 	char *log;
 
-	code = gpuscan_cuda_code(device, gpuscan_cuda.context_set_current(device->context));
-	if (code != GPUSCAN_OK)
-		return code;
-	if (!gpuscan_cuda_compile(kernels->text, device->major, device->minor, &image, &log))
+	gpuscan_nvtx_push("gpuscan compile");
+	if (!gpuscan_cuda_compile(kernels->text, device->major, device->minor, &image, &size, &log))
 	{
-		fprintf(stderr, "gpuscan: a kernel does not compile: %s\n", log == NULL ? "" : log);
+		gpuscan_cuda_say(device, "a kernel does not compile", log);
 		code = GPUSCAN_LEFT_TO_POSTGRES;
 	}
 	else
 		code = gpuscan_cuda_code(device, load_module(kernels, image));
+	gpuscan_nvtx_pop();
+	kernels->compile_ns = gpuscan_cuda_now_ns() - start;
+	if (code == GPUSCAN_OK && key != NULL)
+		gpuscan_kernel_files_write(&device->kernel_files, key, image, size);
 	free(image);
 	free(log);
+	return code;
+}
+
+static GpuScanCode
+make_kernels(CudaKernels *kernels)
+{
+	GpuScanDevice *device = kernels->device;
+	GpuScanCode code;
+	char *key = NULL;
+
+	code = gpuscan_cuda_code(device, gpuscan_cuda.context_set_current(device->context));
+	if (code != GPUSCAN_OK)
+		return code;
+	if (device->kernel_files.directory != NULL)
+		key = make_key(kernels);
+	if (key == NULL || !read_kernels(kernels, key))
+		code = compile_kernels(kernels, key);
+	free(key);
 	return code;
 }
 
@@ -184,7 +259,7 @@ compiler_main(void *arg)
 {
 	CudaKernels *kernels = arg;
 	CudaKernelCache *cache = &kernels->device->kernels;
-	GpuScanCode code = compile_kernels(kernels);
+	GpuScanCode code = make_kernels(kernels);
 
 	pthread_mutex_lock(&cache->lock);
 	kernels->code = code;
@@ -246,10 +321,12 @@ gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, Cuda
 {
 	CudaKernelCache *cache = &request->device->kernels;
 	GpuScanCode code = GPUSCAN_OK;
+	bool found;
 
 	pthread_mutex_lock(&cache->lock);
 	*kernels = find_kernels(cache, source->text);
-	if (*kernels == NULL)
+	found = *kernels != NULL;
+	if (!found)
 		*kernels = start_compiler(request->device, source->text);
 	if (*kernels == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
@@ -267,6 +344,13 @@ gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, Cuda
 	}
 	if (code == GPUSCAN_OK)
 		code = (*kernels)->code;
+	if (code == GPUSCAN_OK && found)
+		request->stats.kernels_reused = 1;
+	else if (code == GPUSCAN_OK)
+	{
+		request->stats.compile_ns = (*kernels)->compile_ns;
+		request->stats.kernel_read_ns = (*kernels)->read_ns;
+	}
 	if (code != GPUSCAN_OK && *kernels != NULL)
 	{
 		(*kernels)->users--;

@@ -14,6 +14,8 @@
  * A block in registered memory is read in place by the kernel, any other is
  * copied to pinned memory first; so are its line pointers or staged places.
  *
+ * A launch for which there is no memory is tried with its first batch alone.
+ *
  * Ending.  A launch under way is waited for, since its kernel reads the
  * request's memory; it takes a few milliseconds at most.  Batches are not
  * answered any more.
@@ -29,8 +31,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-static uint64_t
-now_ns(void)
+uint64_t
+gpuscan_cuda_now_ns(void)
 {
 	struct timespec now;
 
@@ -65,12 +67,18 @@ open_lane(GpuScanRequest *request)
 
 	if (lane->opened)
 		return GPUSCAN_OK;
+	if (lane->origin == NULL)
+		TRY(CUDA(event_create(&lane->origin, 0)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &lane->slots[i];
 
 		if (slot->stream == NULL)
 			TRY(CUDA(stream_create(&slot->stream, CU_STREAM_NON_BLOCKING)));
+		if (slot->start == NULL)
+			TRY(CUDA(event_create(&slot->start, 0)));
+		if (slot->stop == NULL)
+			TRY(CUDA(event_create(&slot->stop, 0)));
 		if (slot->result == NULL)
 			TRY(CUDA(
 				host_alloc((void **) &slot->result, sizeof(CudaResult), CU_MEMHOSTALLOC_PORTABLE)));
@@ -84,8 +92,14 @@ open_lane(GpuScanRequest *request)
 static void
 close_lane(CudaLane *lane)
 {
+	if (lane->origin != NULL)
+		(void) gpuscan_cuda.event_destroy(lane->origin);
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
+		if (lane->slots[i].start != NULL)
+			(void) gpuscan_cuda.event_destroy(lane->slots[i].start);
+		if (lane->slots[i].stop != NULL)
+			(void) gpuscan_cuda.event_destroy(lane->slots[i].stop);
 		if (lane->slots[i].stream != NULL)
 			(void) gpuscan_cuda.stream_destroy(lane->slots[i].stream);
 		if (lane->slots[i].result != NULL)
@@ -129,6 +143,7 @@ upload_program(GpuScanRequest *request)
 		memcpy(copy + at, options->layouts[i], options->layouts[i]->size);
 		at += round_up(options->layouts[i]->size, 256);
 	}
+	request->stats.bus_bytes += size;
 	code = CUDA(copy_to_device(request->program, copy, size, stream));
 	if (code == GPUSCAN_OK)
 		code = CUDA(stream_synchronize(stream));
@@ -158,6 +173,7 @@ set_up(GpuScanRequest *request)
 	TRY(upload_program(request));
 	TRY(gpuscan_cuda_table_create(request));
 	stream = request->lane->slots[0].stream;
+	TRY(CUDA(event_record(request->lane->origin, stream)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &request->lane->slots[i];
@@ -390,6 +406,7 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 	char *pinned = slot->pinned + slot->nblocks * sizeof(CudaBlock);
 	uint32_t outcome = 0;
 
+	slot->bytes = slot->nblocks * sizeof(CudaBlock) + sizeof(CudaResult);
 	for (CudaBatch *batch = slot->batches; batch != NULL; batch = batch->next)
 	{
 		for (uint32_t i = 0; i < batch->batch.nblocks; i++)
@@ -413,6 +430,9 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 			else if (plan.places_size > 0)
 				to->places = copy_to_pinned(&pinned, block->staged,
 											block->ntuples * sizeof(GpuScanStagedTuple));
+			slot->bytes += block->size + block->ntuples * (block->offsets != NULL
+															   ? sizeof(uint16_t)
+															   : sizeof(GpuScanStagedTuple));
 			outcome += block->ntuples;
 			to++;
 		}
@@ -437,24 +457,91 @@ start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
 	launch.partials = slot->partials;
 	launch.again = again;
 	slot->generation = request->generation;
+	slot->timed = false;
+	request->stats.bus_bytes += slot->bytes;
 	TRY(CUDA(fill(slot->device_result, 0, sizeof(CudaResult), slot->stream)));
+	TRY(CUDA(event_record(slot->start, slot->stream)));
 	if (grid > 0)
 		TRY(CUDA(launch(request->kernels->run, grid, 1, 1, CUDA_THREADS, 1, 1, 0, slot->stream,
 						params, NULL)));
+	TRY(CUDA(event_record(slot->stop, slot->stream)));
 	return CUDA(copy_to_host(slot->result, slot->device_result, sizeof(CudaResult), slot->stream));
+}
+
+/* Puts all batches of a launch back but the first; returns the pinned memory that one needs. */
+static size_t
+shrink_launch(GpuScanRequest *request, CudaSlot *slot)
+{
+	CudaBatch *rest = slot->batches->next;
+	CudaBatch *last = rest;
+	size_t pinned = 0;
+	uint64_t ntuples = 0;
+
+	while (last->next != NULL)
+		last = last->next;
+	pthread_mutex_lock(&request->device->lock);
+	last->next = request->first;
+	request->first = rest;
+	if (request->last == NULL)
+		request->last = last;
+	pthread_mutex_unlock(&request->device->lock);
+
+	slot->batches->next = NULL;
+	(void) measure_batch(request, &slot->batches->batch, &pinned, &ntuples);
+	slot->nblocks = slot->batches->batch.nblocks;
+	slot->ntuples = (uint32_t) ntuples;
+	return pinned;
 }
 
 static GpuScanCode
 launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 {
-	TRY(reserve(request, slot, pinned));
-	fill_blocks(request, slot);
-	return start_kernel(request, slot, false);
+	GpuScanCode code;
+
+	gpuscan_nvtx_push("gpuscan launch");
+	code = reserve(request, slot, pinned);
+
+	if (code == GPUSCAN_OUT_OF_MEMORY && slot->batches->next != NULL)
+		code = reserve(request, slot, shrink_launch(request, slot));
+	if (code == GPUSCAN_OK)
+	{
+		fill_blocks(request, slot);
+		code = start_kernel(request, slot, false);
+	}
+	gpuscan_nvtx_pop();
+	return code;
 }
 
 /*
  * Completing
  */
+
+/* Adds the time of a launch that is over; of kernels that overlap each moment counts once. */
+static GpuScanCode
+time_kernel(GpuScanRequest *request, CudaSlot *slot)
+{
+	float start;
+	float stop;
+	uint64_t from;
+	uint64_t to;
+
+	if (slot->timed)
+		return GPUSCAN_OK;
+	TRY(CUDA(event_elapsed(&start, request->lane->origin, slot->start)));
+	TRY(CUDA(event_elapsed(&stop, request->lane->origin, slot->stop)));
+	from = (uint64_t) ((double) start * 1e6);
+	to = (uint64_t) ((double) stop * 1e6);
+	if (from < request->timed_until)
+		from = request->timed_until;
+	if (to > from)
+	{
+		request->stats.kernel_ns += to - from;
+		request->timed_until = to;
+	}
+	slot->timed = true;
+	return GPUSCAN_OK;
+}
+
 /* Waits for a launch, and launches again until no tuple waits. */
 static GpuScanCode
 run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
@@ -462,6 +549,7 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 	for (;;)
 	{
 		TRY(CUDA(stream_synchronize(slot->stream)));
+		TRY(time_kernel(request, slot));
 		if (slot->result->code != 0)
 			return (GpuScanCode) slot->result->code;
 		request->stats.passed += slot->result->passed;
@@ -470,11 +558,26 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 			return GPUSCAN_OK;
 		if (gpuscan_cuda_is_ended(request))
 			return GPUSCAN_CANCELLED;
-		for (int i = 0; i < CUDA_SLOTS; i++)
-			TRY(CUDA(stream_synchronize(request->lane->slots[i].stream)));
+		/* in the order of their launches */
+		for (int i = 1; i < CUDA_SLOTS; i++)
+		{
+			CudaSlot *slots = request->lane->slots;
+			CudaSlot *other = &slots[(slot - slots + i) % CUDA_SLOTS];
+
+			TRY(CUDA(stream_synchronize(other->stream)));
+			if (other->busy)
+				TRY(time_kernel(request, other));
+		}
 		/* another launch may have made the room */
 		if (slot->generation == request->generation)
-			TRY(gpuscan_cuda_table_grow(request, slot->result->full));
+		{
+			GpuScanCode code;
+
+			gpuscan_nvtx_push("gpuscan grow");
+			code = gpuscan_cuda_table_grow(request, slot->result->full);
+			gpuscan_nvtx_pop();
+			TRY(code);
+		}
 		TRY(start_kernel(request, slot, true));
 	}
 }
@@ -487,6 +590,7 @@ hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
 
 	if (!all_same && slot->ntuples > 0)
 	{
+		request->stats.bus_bytes += slot->ntuples;
 		TRY(CUDA(copy_to_host(slot->outcomes, slot->outcome, slot->ntuples, slot->stream)));
 		TRY(CUDA(stream_synchronize(slot->stream)));
 	}
@@ -614,7 +718,7 @@ serve(GpuScanRequest *request)
 	while (wait_for_work(request, next > oldest, &has_batch, &finish))
 	{
 		CudaSlot *slot = &slots[next % CUDA_SLOTS];
-		uint64_t start = now_ns();
+		uint64_t start = gpuscan_cuda_now_ns();
 
 		if (has_batch && next - oldest < CUDA_SLOTS)
 		{
@@ -635,12 +739,14 @@ serve(GpuScanRequest *request)
 			complete_slot(request, &slots[oldest++ % CUDA_SLOTS]);
 		else if (finish)
 		{
+			gpuscan_nvtx_push("gpuscan finish");
 			if (request->code == GPUSCAN_OK)
 				request->code = gpuscan_cuda_table_finish(request);
+			gpuscan_nvtx_pop();
 			request->finished = true;
 			request->options.finish_done(request->options.arg, request->code);
 		}
-		request->stats.busy_ns += now_ns() - start;
+		request->stats.busy_ns += gpuscan_cuda_now_ns() - start;
 	}
 }
 

@@ -100,6 +100,8 @@ typedef struct CudaLaunch
 	uint64_t partials; /* without keys: a group row for each thread block */
 	uint32_t nblocks;
 	uint32_t again; /* only tuples that wait */
+	uint32_t pass_mask;
+	uint32_t pass; /* a GpuScanPass */
 } CudaLaunch;
 
 #endif /* GPUSCAN_CUDA_LAUNCH_H */

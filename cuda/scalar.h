@@ -29,6 +29,7 @@
 #ifndef GPUSCAN_SCALAR_H
 #define GPUSCAN_SCALAR_H
 
+/* GS_ROLLED: before a loop that NVRTC is not to unroll, which costs compile time */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -42,12 +43,14 @@ typedef unsigned long long uint64_t;
 #define INT64_MIN (-9223372036854775807LL - 1)
 #define GS_FN static __device__ inline
 #define GS_TABLE static __device__ const
+#define GS_ROLLED _Pragma("unroll 1")
 #else
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 #define GS_FN static inline
 #define GS_TABLE static const
+#define GS_ROLLED
 #endif
 
 /* As in program.h, token for token, so that a difference does not compile */
@@ -745,6 +748,7 @@ GS_FN uint8_t
 gs_bytes_equal(const char *a, const char *b, uint32_t len)
 {
 #ifdef __CUDACC_RTC__
+	GS_ROLLED
 	for (uint32_t i = 0; i < len; i++)
 	{
 		if (a[i] != b[i])
@@ -778,6 +782,7 @@ gs_text_ne(GsText a, GsText b, uint8_t *dst)
 GS_FN void
 gs_bpchar_trim(GsText a, GsText *dst)
 {
+	GS_ROLLED
 	while (a.len > 0 && a.p[a.len - 1] == ' ')
 		a.len--;
 	*dst = a;
@@ -787,6 +792,7 @@ gs_bpchar_trim(GsText a, GsText *dst)
 GS_FN uint8_t
 gs_text_any(GsText a, const char *program, const uint32_t *set, uint32_t count)
 {
+	GS_ROLLED
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (a.len == set[2 * i + 1] && gs_bytes_equal(a.p, program + set[2 * i], a.len))
@@ -909,6 +915,7 @@ gs_numeric_magnitude(const GsNumeric *num, int scale, gs_u128 *dst)
 	}
 
 	head = small;
+	GS_ROLLED
 	for (int i = 4; i < n - 1; i++)
 	{
 		/* beyond, the whole is 10^38 at least */
@@ -916,6 +923,7 @@ gs_numeric_magnitude(const GsNumeric *num, int scale, gs_u128 *dst)
 			return GPUSCAN_ERROR;
 		head = head * 10000 + gs_load_u16(num->digits + 2 * i);
 	}
+	GS_ROLLED
 	for (int left = exponent + 4; left > 0 && head != 0; left -= 19)
 	{
 		if (gs_u128_mul_overflows(head, gs_power10[left < 19 ? left : 19], &head))
@@ -925,16 +933,49 @@ gs_numeric_magnitude(const GsNumeric *num, int scale, gs_u128 *dst)
 	return GS_ERROR_IF(head >= GS_1E38 || tail >= GS_1E38 || *dst >= GS_1E38);
 }
 
-/* |value| < 10^18, or an error */
+/*
+ * |value| < 10^18, or an error.  As above, in 64 bits: the first digit is not 0,
+ * so one that counts 10^18 or more makes the value too large.
+ */
 GS_FN uint8_t
 gs_numeric_to_i64(const unsigned char *data, uint32_t len, int scale, int64_t *dst)
 {
 	GsNumeric num;
+	int exponent;
+	uint64_t head = 0;
+	uint64_t tail;
 	gs_u128 magnitude;
 
 	*dst = 0;
-	if (gs_numeric_open(data, len, &num) != 0 ||
-		gs_numeric_magnitude(&num, scale, &magnitude) != 0 || magnitude >= GS_1E18)
+	if (gs_numeric_open(data, len, &num) != 0)
+		return GPUSCAN_ERROR;
+	if (num.ndigits == 0)
+		return 0;
+	exponent = scale + 4 * (num.weight - num.ndigits + 1);
+	if (exponent < -3 || exponent + 4 * (num.ndigits - 1) > 17)
+		return GPUSCAN_ERROR;
+
+	GS_ROLLED
+	for (int i = 0; i < num.ndigits - 1; i++)
+	{
+		if (head >= GS_1E18 / 10000)
+			return GPUSCAN_ERROR;
+		head = head * 10000 + gs_load_u16(num.digits + 2 * i);
+	}
+	tail = gs_load_u16(num.digits + 2 * (num.ndigits - 1));
+	if (exponent < 0)
+	{
+		uint64_t quotient = tail * gs_numeric_reciprocal[-exponent] >> 24;
+
+		if (quotient * gs_power10[-exponent] != tail)
+			return GPUSCAN_ERROR;
+		magnitude = quotient;
+	}
+	else
+		magnitude = (gs_u128) tail * gs_power10[exponent];
+	if (head != 0)
+		magnitude += (gs_u128) head * gs_power10[exponent + 4];
+	if (magnitude >= GS_1E18)
 		return GPUSCAN_ERROR;
 	*dst = num.negative ? -(int64_t) magnitude : (int64_t) magnitude;
 	return 0;

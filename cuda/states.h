@@ -6,24 +6,24 @@
  * Without keys every thread has states of its own in the form of aggregate.h
  * (local_...), which are merged by thread block.
  *
- * With keys a group's states lie in its row and are advanced by atomics
- * (group_...).  They have a form of their own in which zero bytes are the state
+ * With keys a group's states lie in its row and are advanced by atomics, one for
+ * the threads of a warp that are at the same group (group_...).  They have a form of their own in which zero bytes are the state
  * of no input, and become aggregate.h's at the end (emit_...):
  *
  *	 counters	the group's tuples; then for an aggregate with a filter the
  *				arguments that count, else those that do not (NULLs are rare)
  *	 sums		two words, or three where 128 bits might overflow
  *	 extrema	the largest code of a value, a minimum being a maximum of
- *				complements; of 128 bits under a lock
+ *				complements; of 128 bits under a version
  *	 bits		OR; AND being an OR of complements
  *	 float sums	see below
  *
  * A float sum has one window more than fsum.h's accumulators, above those that
  * its first summand needed, and is anchored there: windows do not move while
- * tuples add to them.  A summand beyond says so in `want` and waits until the
- * host has run k_anchor, which moves the windows.  Nothing that fsum.h keeps is
- * ever dropped: the highest window of all summands, `top`, is not below that of
- * the first.
+ * tuples add to them.  A summand beyond raises `top` and waits until the host has
+ * run k_anchor, which moves the windows.  Nothing that fsum.h keeps is ever
+ * dropped: the highest window of all summands, `top`, is not below that of the
+ * first.
  *
  *-------------------------------------------------------------------------
  */
@@ -324,28 +324,128 @@ merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *par
 
 /*
  * Group states
+ *
+ * Where there are few groups, atomics would queue up at a few words.  So the
+ * threads of a warp that advance the same group, which are peers, add up first,
+ * and one of them goes to memory.  Every function here that takes Peers is called
+ * by the whole warp.  A thread that has not `selected` adds nothing, and without
+ * a tuple it has a row of its own that is not there.
  */
-GS_DEVICE void
-group_add_wide(uint64_t *s, gs_i128 value)
-{
-	uint64_t lo = (uint64_t) value;
-	uint64_t hi = (uint64_t) (value >> 64);
+#define WARP 0xFFFFFFFFU
 
+struct Peers
+{
+	uint32_t mine;	/* threads of the warp with this thread's group */
+	uint32_t above; /* of these, the ones behind this thread */
+	uint32_t rank;	/* how many are before it; 0: it goes to memory */
+};
+
+GS_DEVICE Peers
+find_peers(uint32_t row)
+{
+	uint32_t self = 1U << threadIdx.x % 32;
+	Peers peers;
+
+	peers.mine = __match_any_sync(WARP, row);
+	peers.above = peers.mine & ~(self | (self - 1));
+	peers.rank = __popc(peers.mine & (self - 1));
+	return peers;
+}
+
+/* Merges n words with those of the peers; the one with rank 0 gets the result. */
+template <class Merge>
+GS_DEVICE void
+merge_peers(const Peers &peers, uint64_t *w, int n, Merge merge)
+{
+	uint32_t above = peers.above;
+	uint32_t rank = peers.rank;
+
+	/* each takes over what the next one has that is still there, and every other leaves */
+	while (__any_sync(WARP, above != 0))
+	{
+		int from = above != 0 ? __ffs(above) - 1 : threadIdx.x % 32;
+
+#pragma unroll 1
+		for (int i = 0; i < n; i++)
+		{
+			uint64_t other = __shfl_sync(WARP, (gs_word) w[i], from);
+
+			if (above != 0)
+				w[i] = merge(w[i], other);
+		}
+		above &= ~__ballot_sync(WARP, rank & 1);
+		rank >>= 1;
+	}
+}
+
+GS_DEVICE_CALL void
+sum_peers(const Peers &peers, uint64_t *w, int n)
+{
+	merge_peers(peers, w, n, [](uint64_t a, uint64_t b) { return a + b; });
+}
+
+GS_DEVICE void
+group_count(const Peers &peers, uint64_t *s, bool selected)
+{
+	uint32_t n = __popc(__ballot_sync(WARP, selected) & peers.mine);
+
+	if (peers.rank == 0 && n != 0)
+		add_atomic(s, n);
+}
+
+GS_DEVICE void
+group_add(const Peers &peers, uint64_t *s, bool selected, int64_t value)
+{
+	uint64_t sum = selected ? (uint64_t) value : 0;
+
+	sum_peers(peers, &sum, 1);
+	if (peers.rank == 0 && sum != 0)
+		add_atomic(s, sum);
+}
+
+/* Into two words; what the peers add up are halves, which do not overflow. */
+GS_DEVICE_CALL void
+group_add_wide(const Peers &peers, uint64_t *s, bool selected, int64_t value)
+{
+	uint64_t w[2] = {selected ? (uint32_t) value : 0, selected ? (uint64_t) (value >> 32) : 0};
+	uint64_t lo;
+	uint64_t hi;
+
+	sum_peers(peers, w, 2);
+	if (peers.rank != 0)
+		return;
+	lo = w[0] + (w[1] << 32);
+	hi = (uint64_t) ((int64_t) w[1] >> 32) + (lo < w[0]);
 	if (lo != 0)
 		hi += add_atomic(&s[0], lo) > ~lo;
 	if (hi != 0)
 		add_atomic(&s[1], hi);
 }
 
-/* With a third word, which sees what 128 bits lose */
+/* Into three words, of which the third sees what 128 bits lose */
 GS_DEVICE_CALL void
-group_add_checked(uint64_t *s, gs_i128 value)
+group_add_wide(const Peers &peers, uint64_t *s, bool selected, gs_i128 value)
 {
-	uint64_t lo = (uint64_t) value;
-	uint64_t hi = (uint64_t) (value >> 64);
-	uint64_t carry = lo != 0 && add_atomic(&s[0], lo) > ~lo;
-	uint64_t top = value < 0 ? ~0ULL : 0;
+	uint64_t w[4];
+	gs_u128 sum;
+	uint64_t lo;
+	uint64_t hi;
+	uint64_t top;
+	uint64_t carry;
 
+	for (int i = 0; i < 3; i++)
+		w[i] = selected ? (uint32_t) (value >> 32 * i) : 0;
+	w[3] = selected ? (uint64_t) (int64_t) (value >> 96) : 0;
+	sum_peers(peers, w, 4);
+	if (peers.rank != 0)
+		return;
+	sum = w[0] + ((gs_u128) w[1] << 32) + ((gs_u128) w[2] << 64);
+	top = (uint64_t) ((int64_t) w[3] >> 32) + (sum + ((gs_u128) w[3] << 96) < sum);
+	sum += (gs_u128) w[3] << 96;
+
+	lo = (uint64_t) sum;
+	hi = (uint64_t) (sum >> 64);
+	carry = lo != 0 && add_atomic(&s[0], lo) > ~lo;
 	top += hi + carry < carry;
 	hi += carry;
 	if (hi != 0)
@@ -356,14 +456,14 @@ group_add_checked(uint64_t *s, gs_i128 value)
 
 /* True if the square does not fit */
 GS_DEVICE_CALL bool
-group_squares(uint64_t *s, gs_i128 value)
+group_squares(const Peers &peers, uint64_t *s, bool selected, gs_i128 value)
 {
 	gs_i128 squared;
 	bool bad = square(value, squared);
 
-	group_add_checked(s, value);
-	group_add_checked(s + 3, squared);
-	return bad;
+	group_add_wide(peers, s, selected, value);
+	group_add_wide(peers, s + 3, selected, squared);
+	return selected && bad;
 }
 
 /* The order of codes is that of values; -0 is below 0, NaN the largest. */
@@ -387,133 +487,105 @@ float_of_code(uint64_t code)
 	return bits_as<double>(code ^ ((int64_t) code < 0 ? 1ULL << 63 : ~0ULL));
 }
 
-GS_DEVICE void
-group_max(uint64_t *s, uint64_t code)
+/* 0 changes nothing. */
+GS_DEVICE_CALL void
+group_max(const Peers &peers, uint64_t *s, uint64_t code)
 {
-	if (load_relaxed(s) < code)
+	merge_peers(peers, &code, 1, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+	if (peers.rank == 0 && code != 0 && load_relaxed(s) < code)
 		atomicMax((gs_word *) s, (gs_word) code);
+}
+
+GS_DEVICE_CALL void
+group_or(const Peers &peers, uint64_t *s, uint64_t bits)
+{
+	merge_peers(peers, &bits, 1, [](uint64_t a, uint64_t b) { return a | b; });
+	if (peers.rank == 0 && bits != 0 && (load_relaxed(s) & bits) != bits)
+		atomicOr((gs_word *) s, (gs_word) bits);
 }
 
 template <bool is_min>
 GS_DEVICE void
-group_extremum(uint64_t *s, int64_t value)
+group_extremum(const Peers &peers, uint64_t *s, bool selected, int64_t value)
 {
-	group_max(s, is_min ? ~extremum_code(value) : extremum_code(value));
+	uint64_t code = extremum_code(value);
+
+	group_max(peers, s, !selected ? 0 : is_min ? ~code : code);
 }
 
 /* The second word has a bit for each zero that was seen. */
 template <bool is_min>
 GS_DEVICE void
-group_extremum(uint64_t *s, double value)
+group_extremum(const Peers &peers, uint64_t *s, bool selected, double value)
 {
-	group_max(s, is_min ? ~extremum_code(value) : extremum_code(value));
-	if (value == 0)
-	{
-		uint64_t bit = signbit(value) ? 2 : 1;
+	uint64_t code = extremum_code(value);
 
-		if ((load_relaxed(s + 1) & bit) == 0)
-			atomicOr((gs_word *) (s + 1), (gs_word) bit);
-	}
+	group_max(peers, s, !selected ? 0 : is_min ? ~code : code);
+	group_or(peers, s + 1, !selected || value != 0 ? 0 : signbit(value) ? 2 : 1);
 }
 
-/* Lock (1: taken, 2: there is a value), low and high word */
+/* A version (0: no value; odd: being written), low and high word */
 template <bool is_min>
 GS_DEVICE_CALL void
-group_extremum(uint64_t *s, gs_i128 value)
+group_extremum(const Peers &peers, uint64_t *s, bool selected, gs_i128 value)
 {
-	for (bool done = false; !done;)
+	for (bool done = !selected; !done;)
 	{
-		gs_word lock = atomicAdd((gs_word *) s, 0ULL);
+		uint64_t version = load_acquire(s);
+		gs_i128 old = wide(load_relaxed(s + 1), load_relaxed(s + 2));
 
-		if ((lock & 1) == 0 && atomicCAS((gs_word *) s, lock, lock | 1) == lock)
+		__threadfence();
+		if ((version & 1) != 0)
+			__nanosleep(20);
+		else if (version != 0 && (is_min ? value >= old : value <= old))
+			done = load_relaxed(s) == version;
+		else if (atomicCAS((gs_word *) s, (gs_word) version, (gs_word) (version | 1)) == version)
 		{
-			gs_i128 old;
-
+			atomicExch((gs_word *) (s + 1), (gs_word) value);
+			atomicExch((gs_word *) (s + 2), (gs_word) (value >> 64));
 			__threadfence();
-			old = wide(load_relaxed(s + 1), load_relaxed(s + 2));
-			if (lock == 0 || (is_min ? value < old : value > old))
-			{
-				atomicExch((gs_word *) (s + 1), (gs_word) value);
-				atomicExch((gs_word *) (s + 2), (gs_word) (value >> 64));
-			}
-			__threadfence();
-			atomicExch((gs_word *) s, 2ULL);
+			atomicExch((gs_word *) s, (gs_word) (version + 2));
 			done = true;
 		}
-		else
-			__nanosleep(20);
 	}
-}
-
-GS_DEVICE void
-group_or(uint64_t *s, uint64_t bits)
-{
-	if ((load_relaxed(s) & bits) != bits)
-		atomicOr((gs_word *) s, (gs_word) bits);
 }
 
 /*
- * Float sums
+ * Float sums: a head, which is read with the keys, and windows elsewhere
  */
-template <int n> struct GroupSum
+struct SumHead
 {
-	int32_t base; /* the highest window + 1, or 0: not anchored */
-	int32_t top;
-	uint32_t special;
-	int32_t want; /* the highest window that a summand waits for, or 0 */
-	uint64_t w[n];
+	uint32_t base; /* the highest window + 1, or 0: not anchored; above it the bits of `special` */
+	int32_t top;   /* the highest window of all summands, of waiting ones too */
 };
 
-/* Makes sure that the windows reach up to `top`; false: the tuple waits. */
-template <int n>
-GS_DEVICE bool
-sum_reach(const CudaLaunch &launch, GroupSum<n> *s, int32_t top)
-{
-	int32_t base = (int32_t) load_relaxed((const uint32_t *) &s->base);
+#define SUM_BASE 0xFFFF
+#define SUM_SPECIAL 16
 
-	if (base == 0)
+/* Makes sure that the windows reach up to `top`; false: the tuple waits. */
+GS_DEVICE bool
+sum_reach(const CudaLaunch &launch, SumHead *s, int32_t top)
+{
+	uint64_t head = load_relaxed((const uint64_t *) s);
+	uint32_t base = (uint32_t) head;
+
+	if ((int32_t) (head >> 32) < top)
+		atomicMax(&s->top, top);
+	while ((base & SUM_BASE) == 0)
 	{
-		base = atomicCAS(&s->base, 0, top + 2);
-		base = base == 0 ? top + 2 : base;
+		uint32_t old = atomicCAS(&s->base, base, base | (uint32_t) (top + 2));
+
+		base = old == base ? base | (uint32_t) (top + 2) : old;
 	}
-	if (top < base)
+	if (top < (int32_t) (base & SUM_BASE))
 		return true;
-	atomicMax(&s->want, top);
 	atomicOr(&result_of(launch)->full, CUDA_FULL_SUMS);
 	return false;
 }
 
-template <int n>
-GS_DEVICE void
-sum_special(GroupSum<n> *s, uint32_t bits)
-{
-	if ((load_relaxed(&s->special) & bits) != bits)
-		atomicOr(&s->special, bits);
-}
-
-template <int n>
-GS_DEVICE void
-sum_pieces(GroupSum<n> *s, const GsFSumPieces &pieces, int npieces, int32_t negative)
-{
-	int32_t base = (int32_t) load_relaxed((const uint32_t *) &s->base);
-
-	if ((int32_t) load_relaxed((const uint32_t *) &s->top) < pieces.top)
-		atomicMax(&s->top, pieces.top);
-#pragma unroll
-	for (int i = 0; i < npieces; i++)
-	{
-		uint32_t at = (uint32_t) (base - 1 - (pieces.window + i));
-		uint64_t piece = pieces.piece[i];
-
-		if (piece != 0 && at < n)
-			add_atomic(&s->w[at], negative ? 0 - piece : piece);
-	}
-}
-
 /* Makes room for a summand; its exponent may be beyond the limit. */
-template <int n>
 GS_DEVICE_CALL bool
-sum_prepare(const CudaLaunch &launch, GroupSum<n> *s, double value, int32_t limit)
+sum_prepare(const CudaLaunch &launch, SumHead *s, double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
@@ -522,25 +594,8 @@ sum_prepare(const CudaLaunch &launch, GroupSum<n> *s, double value, int32_t limi
 	return sum_reach(launch, s, gs_fsum_cut(parts).top);
 }
 
-template <int n>
-GS_DEVICE_CALL void
-sum_add(GroupSum<n> *s, double value, int32_t limit)
-{
-	GsFloatParts parts = gs_float_parts(value);
-
-	if (parts.exponent > limit)
-	{
-		sum_special(s, GPUSCAN_FSUM_NOT_MINUS_0 | gs_fsum_special(parts));
-		return;
-	}
-	if (parts.mantissa != 0 || !parts.negative)
-		sum_special(s, GPUSCAN_FSUM_NOT_MINUS_0);
-	sum_pieces(s, gs_fsum_cut(parts), 3, parts.negative);
-}
-
-template <int n>
 GS_DEVICE_CALL bool
-sum_prepare_square(const CudaLaunch &launch, GroupSum<n> *s, double value)
+sum_prepare_square(const CudaLaunch &launch, SumHead *s, double value)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
@@ -549,36 +604,73 @@ sum_prepare_square(const CudaLaunch &launch, GroupSum<n> *s, double value)
 	return sum_reach(launch, s, gs_fsum_cut_square(parts).top);
 }
 
-template <int n>
+/* Adds pieces, if there are any, to n windows. */
 GS_DEVICE_CALL void
-sum_add_square(GroupSum<n> *s, double value)
+sum_pieces(const Peers &peers, SumHead *s, uint64_t *w, int n, const GsFSumPieces &pieces,
+		   int npieces, int32_t negative, uint32_t special)
 {
-	GsFloatParts parts = gs_float_parts(value);
+	int32_t base = npieces == 0 ? 0 : (int32_t) (load_relaxed(&s->base) & SUM_BASE);
+	uint64_t words[6] = {0, 0, 0, 0, 0, 0};
 
-	parts.negative = 0;
-	sum_special(s, GPUSCAN_FSUM_NOT_MINUS_0);
-	if (parts.exponent > GS_FSUM_F64_LIMIT)
-		sum_special(s, gs_fsum_special(parts));
-	else
-		sum_pieces(s, gs_fsum_cut_square(parts), 5, 0);
+#pragma unroll 1
+	for (int i = 0; i < npieces; i++)
+	{
+		uint32_t at = (uint32_t) (base - 1 - (pieces.window + i));
+
+		if (at < (uint32_t) n)
+			words[at] = negative ? 0 - (uint64_t) pieces.piece[i] : pieces.piece[i];
+	}
+	sum_peers(peers, words, n);
+#pragma unroll 1
+	for (int i = 0; peers.rank == 0 && i < n; i++)
+	{
+		if (words[i] != 0)
+			add_atomic(&w[i], words[i]);
+	}
+	if (special != 0 && (special & ~(load_relaxed(&s->base) >> SUM_SPECIAL)) != 0)
+		atomicOr(&s->base, special << SUM_SPECIAL);
 }
 
-/* Moves the windows up to what is waited for.  By one thread, alone. */
-template <int n>
 GS_DEVICE_CALL void
-sum_anchor(GroupSum<n> *s)
+sum_add(const Peers &peers, SumHead *s, uint64_t *w, int n, bool selected, double value,
+		int32_t limit)
 {
-	int32_t shift = s->want + 2 - s->base;
+	GsFloatParts parts = gs_float_parts(value);
+	bool beyond = parts.exponent > limit;
+	uint32_t special = beyond ? gs_fsum_special(parts) : 0;
 
-	if (s->want == 0)
+	if (beyond || parts.mantissa != 0 || !parts.negative)
+		special |= GPUSCAN_FSUM_NOT_MINUS_0;
+	sum_pieces(peers, s, w, n, gs_fsum_cut(parts), selected && !beyond ? 3 : 0, parts.negative,
+			   selected ? special : 0);
+}
+
+GS_DEVICE_CALL void
+sum_add_square(const Peers &peers, SumHead *s, uint64_t *w, int n, bool selected, double value)
+{
+	GsFloatParts parts = gs_float_parts(value);
+	bool beyond = parts.exponent > GS_FSUM_F64_LIMIT;
+	uint32_t special = GPUSCAN_FSUM_NOT_MINUS_0;
+
+	parts.negative = 0;
+	if (beyond)
+		special |= gs_fsum_special(parts);
+	sum_pieces(peers, s, w, n, gs_fsum_cut_square(parts), selected && !beyond ? 5 : 0, 0,
+			   selected ? special : 0);
+}
+
+/* Moves n windows up to what is waited for.  By one thread, alone. */
+GS_DEVICE_CALL void
+sum_anchor(SumHead *s, uint64_t *w, int n)
+{
+	int32_t base = (int32_t) (s->base & SUM_BASE);
+	int32_t shift = s->top + 2 - base;
+
+	if (base == 0 || s->top < base)
 		return;
-	if (shift > 0)
-	{
-		for (int i = n - 1; i >= 0; i--)
-			s->w[i] = i >= shift ? s->w[i - shift] : 0;
-		s->base += shift;
-	}
-	s->want = 0;
+	for (int i = n - 1; i >= 0; i--)
+		w[i] = i >= shift ? w[i - shift] : 0;
+	s->base += (uint32_t) shift;
 }
 
 /*
@@ -603,19 +695,22 @@ emit_squares(GpuScanSquares128State *out, const uint64_t *s)
 	return (int64_t) s[2] == out->hi >> 63 && s[5] == 0 && out->squares_hi >= 0;
 }
 
-template <class FSum, int n>
+/* Windows are kept but for the one above. */
+template <class FSum>
 GS_DEVICE_CALL bool
-emit_fsum(FSum *out, int kept, const GroupSum<n> *s)
+emit_fsum(FSum *out, const SumHead *s, const uint64_t *w, int n)
 {
-	out->top = s->top;
-	out->special = s->special;
-	for (int i = 0; i < kept; i++)
-	{
-		uint32_t at = (uint32_t) (s->base - 1 - (s->top - i));
+	int32_t base = (int32_t) (s->base & SUM_BASE);
 
-		out->w[i] = at < n ? (int64_t) s->w[at] : 0;
+	out->top = s->top;
+	out->special = s->base >> SUM_SPECIAL;
+	for (int i = 0; i < n - 1; i++)
+	{
+		uint32_t at = (uint32_t) (base - 1 - (s->top - i));
+
+		out->w[i] = at < (uint32_t) n ? (int64_t) w[at] : 0;
 	}
-	return (s->special & GPUSCAN_FSUM_HUGE) == 0;
+	return (out->special & GPUSCAN_FSUM_HUGE) == 0;
 }
 
 template <bool is_min>

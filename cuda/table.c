@@ -12,9 +12,10 @@
  *
  * Without keys there is one row, which only count(DISTINCT) uses.
  *
- * A table that is full grows by a factor, keeping what it has: rows keep their
- * numbers and texts their offsets, claims and entries are placed anew.  All
- * memory counts against the request's limit, old and new at the same time.
+ * A table that is full grows to what the tuples seen so far let expect, keeping
+ * what it has: rows keep their numbers and texts their offsets, claims and
+ * entries are placed anew.  All memory counts against the request's limit, old
+ * and new at the same time; where that is too much, the table grows by less.
  *
  * Everything here runs on the first slot's stream, and waits for it where the
  * host needs an answer.
@@ -28,11 +29,17 @@
 #define FIRST_ROWS (16 * 1024)
 #define FIRST_TEXTS ((size_t) 256 * 1024)
 #define FIRST_PAIRS (64 * 1024)
+
+/* Where groups are expected: bytes of texts, and pairs, of each */
+#define FIRST_TEXT 32
+#define FIRST_PAIRS_OF_GROUP 8
 #define MAX_ROWS (UINT32_C(1) << 30)
 #define MAX_PAIRS (UINT32_C(1) << 31)
 
-/* A table below this size grows by 4, then by 2. */
-#define LARGE (UINT32_C(1) << 20)
+/* The factors by which a table grows; the last where nothing is known of the input */
+#define MIN_GROWTH 2
+#define MAX_GROWTH 8
+#define GROWTH 4
 
 #define RESULT_OFFSET 64
 #define DISTINCT_OFFSET 128
@@ -45,34 +52,7 @@ stream_of(const GpuScanRequest *request)
 	return request->lane->slots[0].stream;
 }
 
-GpuScanCode
-gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer)
-{
-	GpuScanCode code;
-
-	*pointer = 0;
-	if (size > request->options.memory_limit ||
-		request->used > request->options.memory_limit - size)
-		return GPUSCAN_OUT_OF_MEMORY;
-	code = CUDA(alloc_async(pointer, size, stream_of(request)));
-	if (code != GPUSCAN_OK)
-		return code;
-	request->used += size;
-	if (request->used > request->stats.memory)
-		request->stats.memory = request->used;
-	return GPUSCAN_OK;
-}
-
-void
-gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size)
-{
-	if (pointer == 0)
-		return;
-	(void) CUDA(free_async(pointer, stream_of(request)));
-	request->used -= size;
-}
-
-/* The same, filled with zeros */
+/* Memory filled with zeros */
 static GpuScanCode
 alloc_zeroed(GpuScanRequest *request, size_t size, uint64_t *pointer)
 {
@@ -101,6 +81,7 @@ read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
 {
 	if (size == 0)
 		return GPUSCAN_OK;
+	request->stats.bus_bytes += size;
 	TRY(CUDA(copy_to_host(dst, src, size, stream_of(request))));
 	return synchronize(request);
 }
@@ -111,6 +92,8 @@ gpuscan_cuda_table_launch(const GpuScanRequest *request)
 	return (CudaLaunch){.table = request->table,
 						.program = request->program,
 						.layouts = request->layouts,
+						.pass_mask = request->options.pass.mask,
+						.pass = request->options.pass.number,
 						.result = request->table.control + RESULT_OFFSET};
 }
 
@@ -134,24 +117,48 @@ rows_size(const GpuScanRequest *request, uint32_t max_rows)
 }
 
 static size_t
-claims_size(uint32_t max_rows)
+claims_size(const CudaTable *table)
 {
-	return (size_t) max_rows * 2 * sizeof(uint64_t);
+	return table->claims == 0 ? 0 : ((size_t) table->claims_mask + 1) * sizeof(uint64_t);
 }
 
 static size_t
-pairs_size(uint32_t mask)
+pairs_size(const GpuScanRequest *request, uint32_t number, uint32_t mask)
 {
-	return ((size_t) mask + 1) * 2 * sizeof(uint64_t);
+	return ((size_t) mask + 1) * request->source.distinct[number].entry_size;
 }
 
-/* As many as wished, or fewer where the limit is low */
+/* The mask of a table of at least n places */
 static uint32_t
-first_size(const GpuScanRequest *request, uint32_t wish, size_t width)
+mask_for(uint64_t n)
 {
-	while (wish > 64 && wish * width > request->options.memory_limit / 8)
-		wish /= 2;
-	return wish;
+	uint32_t mask = 63;
+
+	while (mask < n - 1)
+		mask = mask * 2 + 1;
+	return mask;
+}
+
+/* As many as wished and expected, or fewer where the limit is low */
+static uint32_t
+first_size(const GpuScanRequest *request, uint64_t wish, uint64_t expected, size_t width)
+{
+	uint64_t size = wish > expected ? wish : expected;
+
+	while (size > 64 && (size > MAX_ROWS || size * width > request->options.memory_limit / 8))
+		size /= 2;
+	return (uint32_t) size;
+}
+
+/* Claims without a row */
+static GpuScanCode
+make_claims(GpuScanRequest *request)
+{
+	CudaTable *table = &request->table;
+
+	table->claims_mask = mask_for((uint64_t) table->max_rows * 2);
+	return alloc_zeroed(request, ((size_t) table->claims_mask + 1) * sizeof(uint64_t),
+						&table->claims);
 }
 
 GpuScanCode
@@ -161,6 +168,7 @@ gpuscan_cuda_table_create(GpuScanRequest *request)
 	uint32_t ndistinct = request->source.ndistinct;
 	uint32_t row_size = request->source.row_size;
 	bool grouped = request->options.program->nkeys > 0;
+	uint64_t groups = request->options.groups_expected;
 
 	if (!request->options.program->aggregate)
 		return GPUSCAN_OK;
@@ -168,16 +176,14 @@ gpuscan_cuda_table_create(GpuScanRequest *request)
 	TRY(alloc_zeroed(request, request->control_size, &table->control));
 	table->distinct = table->control + DISTINCT_OFFSET;
 
-	table->max_rows = grouped ? first_size(request, FIRST_ROWS, row_size + 16) : 1;
+	table->max_rows =
+		grouped ? first_size(request, FIRST_ROWS, groups + groups / 4, row_size + 32) : 1;
 	TRY(alloc_zeroed(request, rows_size(request, table->max_rows), &table->rows));
 	if (grouped)
-	{
-		table->claims_mask = table->max_rows * 2 - 1;
-		TRY(alloc_zeroed(request, claims_size(table->max_rows), &table->claims));
-	}
+		TRY(make_claims(request));
 	if (request->source.has_texts)
 	{
-		table->texts_size = first_size(request, FIRST_TEXTS, 1);
+		table->texts_size = first_size(request, FIRST_TEXTS, groups * FIRST_TEXT, 1);
 		TRY(alloc_zeroed(request, table->texts_size, &table->texts));
 	}
 
@@ -187,10 +193,12 @@ gpuscan_cuda_table_create(GpuScanRequest *request)
 	for (uint32_t i = 0; i < ndistinct; i++)
 	{
 		CudaDistinct *distinct = &request->distinct[i];
-		uint32_t n = first_size(request, FIRST_PAIRS, 16 * (size_t) ndistinct);
+		uint32_t n = first_size(request, FIRST_PAIRS, groups * FIRST_PAIRS_OF_GROUP,
+								32 * (size_t) ndistinct);
+		uint32_t mask = mask_for(n);
 
-		TRY(alloc_zeroed(request, pairs_size(n - 1), &distinct->entries));
-		distinct->mask = n - 1;
+		TRY(alloc_zeroed(request, pairs_size(request, i, mask), &distinct->entries));
+		distinct->mask = mask;
 	}
 	if (ndistinct > 0)
 		TRY(CUDA(copy_to_device(table->distinct, request->distinct,
@@ -207,9 +215,9 @@ gpuscan_cuda_table_free(GpuScanRequest *request)
 					  (size_t) request->nrows * request->options.program->row_size);
 	for (uint32_t i = 0; request->distinct != NULL && i < request->source.ndistinct; i++)
 		gpuscan_cuda_free(request, request->distinct[i].entries,
-						  pairs_size(request->distinct[i].mask));
+						  pairs_size(request, i, request->distinct[i].mask));
 	gpuscan_cuda_free(request, table->texts, table->texts_size);
-	gpuscan_cuda_free(request, table->claims, claims_size(table->max_rows));
+	gpuscan_cuda_free(request, table->claims, claims_size(table));
 	gpuscan_cuda_free(request, table->rows, rows_size(request, table->max_rows));
 	gpuscan_cuda_free(request, table->control, request->control_size);
 	free(request->distinct);
@@ -230,10 +238,24 @@ read_control(GpuScanRequest *request, CudaControl *control)
 	return GPUSCAN_OK;
 }
 
-static uint32_t
-larger(uint32_t n)
+/* The factor by which a full table grows.  No launch is under way. */
+static uint64_t
+growth(const GpuScanRequest *request)
 {
-	return n < LARGE ? n * 4 : n * 2;
+	uint64_t seen = request->stats.tuples;
+	uint64_t factor;
+
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		const CudaSlot *slot = &request->lane->slots[i];
+
+		if (slot->busy)
+			seen += slot->ntuples - slot->result->waiting;
+	}
+	if (request->options.tuples_expected == 0)
+		return GROWTH;
+	factor = seen == 0 ? MAX_GROWTH : request->options.tuples_expected / seen;
+	return factor < MIN_GROWTH ? MIN_GROWTH : factor > MAX_GROWTH ? MAX_GROWTH : factor;
 }
 
 /* Replaces memory by more, keeping the first `used` bytes; the rest is zero. */
@@ -256,7 +278,44 @@ enlarge(GpuScanRequest *request, uint64_t *pointer, size_t old_size, size_t new_
 	return GPUSCAN_OK;
 }
 
-/* More rows, and claims for them; or only claims without dead ones. */
+static GpuScanCode
+enlarge_texts(GpuScanRequest *request, size_t used)
+{
+	CudaTable *table = &request->table;
+
+	for (uint64_t factor = growth(request);; factor /= 2)
+	{
+		GpuScanCode code =
+			enlarge(request, &table->texts, table->texts_size, table->texts_size * factor, used);
+
+		if (code == GPUSCAN_OK)
+			table->texts_size *= factor;
+		if (code != GPUSCAN_OUT_OF_MEMORY || factor < 2 * MIN_GROWTH)
+			return code;
+	}
+}
+
+static GpuScanCode
+enlarge_rows(GpuScanRequest *request, uint32_t nrows)
+{
+	CudaTable *table = &request->table;
+
+	for (uint64_t factor = growth(request);; factor /= 2)
+	{
+		uint64_t max_rows = table->max_rows * factor;
+		GpuScanCode code = GPUSCAN_OUT_OF_MEMORY;
+
+		if (max_rows <= MAX_ROWS)
+			code = enlarge(request, &table->rows, rows_size(request, table->max_rows),
+						   rows_size(request, (uint32_t) max_rows), rows_size(request, nrows));
+		if (code == GPUSCAN_OK)
+			table->max_rows = (uint32_t) max_rows;
+		if (code != GPUSCAN_OUT_OF_MEMORY || factor < 2 * MIN_GROWTH)
+			return code;
+	}
+}
+
+/* More rows, if need be, and claims that lead to all rows and to no dead ones */
 static GpuScanCode
 grow_rows(GpuScanRequest *request, uint32_t nrows, bool more)
 {
@@ -264,22 +323,11 @@ grow_rows(GpuScanRequest *request, uint32_t nrows, bool more)
 	CudaLaunch launch;
 	void *params[] = {&launch, &nrows};
 
+	gpuscan_cuda_free(request, table->claims, claims_size(table));
+	table->claims = 0;
 	if (more)
-	{
-		uint32_t max_rows = larger(table->max_rows);
-
-		if (max_rows > MAX_ROWS)
-			return GPUSCAN_OUT_OF_MEMORY;
-		TRY(enlarge(request, &table->rows, rows_size(request, table->max_rows),
-					rows_size(request, max_rows), rows_size(request, nrows)));
-		gpuscan_cuda_free(request, table->claims, claims_size(table->max_rows));
-		table->claims = 0;
-		table->max_rows = max_rows;
-		table->claims_mask = max_rows * 2 - 1;
-		TRY(alloc_zeroed(request, claims_size(max_rows), &table->claims));
-	}
-	else
-		TRY(CUDA(fill(table->claims, 0, claims_size(table->max_rows), stream_of(request))));
+		TRY(enlarge_rows(request, nrows));
+	TRY(make_claims(request));
 	launch = gpuscan_cuda_table_launch(request);
 	return run_kernel(request, request->kernels->rehash, nrows, params);
 }
@@ -303,29 +351,42 @@ move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *fu
 	return GPUSCAN_OK;
 }
 
+/* More entries: as many as growth lets expect, more where that is too few, or fewer */
 static GpuScanCode
 grow_pairs(GpuScanRequest *request, uint32_t number)
 {
 	CudaDistinct *distinct = &request->distinct[number];
-	CudaDistinct new = {0, distinct->mask, 0};
-	GpuScanCode code;
-	bool full;
+	uint64_t too_small = (uint64_t) distinct->mask + 1;
+	uint64_t size = mask_for(too_small * growth(request)) + UINT64_C(1);
 
-	do
+	for (;;)
 	{
-		if (new.mask >= MAX_PAIRS - 1)
-			return GPUSCAN_OUT_OF_MEMORY;
-		new.mask = larger(new.mask + 1) - 1;
-		TRY(alloc_zeroed(request, pairs_size(new.mask), &new.entries));
+		CudaDistinct new = {0, (uint32_t) (size - 1), 0};
+		GpuScanCode code = GPUSCAN_OUT_OF_MEMORY;
+		bool full = false;
+
+		if (size <= MAX_PAIRS)
+			code = alloc_zeroed(request, pairs_size(request, number, new.mask), &new.entries);
+		if (code == GPUSCAN_OUT_OF_MEMORY && size / 2 > too_small)
+		{
+			size /= 2;
+			continue;
+		}
+		TRY(code);
 		code = move_pairs(request, number, &new, &full);
 		if (code != GPUSCAN_OK || full)
-			gpuscan_cuda_free(request, new.entries, pairs_size(new.mask));
-	} while (code == GPUSCAN_OK && full);
-	if (code != GPUSCAN_OK)
-		return code;
-	gpuscan_cuda_free(request, distinct->entries, pairs_size(distinct->mask));
-	*distinct = new;
-	return GPUSCAN_OK;
+			gpuscan_cuda_free(request, new.entries, pairs_size(request, number, new.mask));
+		TRY(code);
+		if (!full)
+		{
+			gpuscan_cuda_free(request, distinct->entries,
+							  pairs_size(request, number, distinct->mask));
+			*distinct = new;
+			return GPUSCAN_OK;
+		}
+		too_small = size;
+		size *= 2;
+	}
 }
 
 GpuScanCode
@@ -342,11 +403,7 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 					  ndistinct * sizeof(CudaDistinct)));
 
 	if ((full & CUDA_FULL_TEXTS) != 0)
-	{
-		TRY(enlarge(request, &table->texts, table->texts_size, table->texts_size * 4,
-					control.texts_used));
-		table->texts_size *= 4;
-	}
+		TRY(enlarge_texts(request, control.texts_used));
 	if (request->options.program->nkeys > 0 && (full & (CUDA_FULL_ROWS | CUDA_FULL_TEXTS)) != 0)
 		TRY(grow_rows(request, control.nrows, (full & CUDA_FULL_ROWS) != 0));
 	for (uint32_t i = 0; i < ndistinct; i++)
@@ -434,8 +491,8 @@ finish_single(GpuScanRequest *request)
 	for (int i = 0; code == GPUSCAN_OK && i < program->naggs; i++)
 	{
 		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			memcpy(request->row + aggs[i].offset, counters + request->source.distinct[distinct++],
-				   sizeof(int64_t));
+			memcpy(request->row + aggs[i].offset,
+				   counters + request->source.distinct[distinct++].counter, sizeof(int64_t));
 	}
 	if (code == GPUSCAN_OK && !gpuscan_cpu_finish_states(program, request->row))
 		code = GPUSCAN_LEFT_TO_POSTGRES;

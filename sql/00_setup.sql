@@ -1,7 +1,7 @@
 -- What the other files use.  A query is "same" if it gives the same rows, or an
 -- error with the same SQLSTATE, with gpuscan.enabled off, and on with
 -- gpuscan.force; beside that stands which nodes of ours its plan has, and why a
--- replaced plan ran.
+-- replaced plan ran, or which device did if gpuscan.device asks for another.
 CREATE EXTENSION gpuscan;
 CREATE SCHEMA gpuscan_test;
 
@@ -39,11 +39,18 @@ LANGUAGE sql AS $$
   FROM regexp_matches(gpuscan_test.plan(query), '"Custom Plan Provider": "(\w+)"', 'g') m
 $$;
 
--- Why the replaced plan ran, or NULL.
+-- How the names of the devices begin that may run a request.
+CREATE FUNCTION gpuscan_test.device() RETURNS text
+LANGUAGE sql AS $$
+  SELECT replace(substring(current_setting('gpuscan.device') FROM '[a-z]+'), 'auto', '(cpu|cuda)')
+$$;
+
+-- Why the replaced plan ran, or which other device did, or NULL.
 CREATE FUNCTION gpuscan_test.replaced(query text) RETURNS text
 LANGUAGE sql AS $$
-  SELECT string_agg(DISTINCT m[1], ' and ')
-  FROM regexp_matches(gpuscan_test.plan(query, 'ANALYZE, TIMING OFF, SUMMARY OFF,'), '"Replaced Plan": "([^"]+)"', 'g') m
+  SELECT string_agg(DISTINCT m[2], ' and ')
+  FROM regexp_matches(gpuscan_test.plan(query, 'ANALYZE, TIMING OFF, SUMMARY OFF,'), '"(Replaced Plan|Device)": "([^"]+)"', 'g') m
+  WHERE m[1] <> 'Device' OR m[2] !~ ('^' || gpuscan_test.device())
 $$;
 
 CREATE FUNCTION gpuscan_test.same(query text) RETURNS text

@@ -1,6 +1,17 @@
 -- Cursors: partial reads, scrolling, WITH HOLD, several open at a time, closed early.
 CREATE SCHEMA cursors;
 SET search_path = cursors, public;
+-- Requests of this session; those that were abandoned end without us, but soon.
+CREATE FUNCTION requests_left() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE n bigint;
+BEGIN
+  FOR i IN 1 .. 100 LOOP
+    n := (SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid());
+    EXIT WHEN n = 0;
+    PERFORM pg_sleep(0.1);
+  END LOOP;
+  RETURN n;
+END $$;
 SET gpuscan.force = on;
 CREATE TABLE t AS SELECT i AS id, i % 10 AS a, (i / 2.0)::numeric(8,1) AS n FROM generate_series(1, 5000) i;
 BEGIN;
@@ -30,7 +41,7 @@ ROLLBACK TO s;
 FETCH 1 FROM scroll;
 COMMIT;
 FETCH 3 FROM held;
-SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();
+SELECT requests_left();
 CLOSE held;
 -- an error leaves nothing behind
 BEGIN;
@@ -38,7 +49,7 @@ DECLARE c CURSOR FOR SELECT id FROM t WHERE a = 3;
 FETCH 1 FROM c;
 SELECT 1 / 0;
 ROLLBACK;
-SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();
+SELECT requests_left();
 -- WHERE CURRENT OF
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE a = 3;
@@ -81,12 +92,4 @@ BEGIN
   RETURN total;
 END $$;
 SELECT many(200);
--- their requests end without us, but soon
-DO $$
-BEGIN
-  FOR i IN 1 .. 100 LOOP
-    EXIT WHEN NOT EXISTS (SELECT FROM gpuscan_activity WHERE pid = pg_backend_pid());
-    PERFORM pg_sleep(0.1);
-  END LOOP;
-END $$;
-SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();
+SELECT requests_left();

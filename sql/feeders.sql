@@ -1,4 +1,6 @@
 -- Parallel workers that feed one request
+CREATE SCHEMA feeders;
+SET search_path = feeders, public;
 SET gpuscan.force = on;
 SET max_parallel_workers_per_gather = 2;
 
@@ -99,5 +101,3 @@ SELECT gpuscan_test.same('SELECT k, sum(2147483647 - 30000 + id) FROM f GROUP BY
 SET statement_timeout = '1ms';
 SELECT k, count(*), sum(n) FROM f GROUP BY k;
 RESET statement_timeout;
-
-DROP TABLE f, fp, fsum;

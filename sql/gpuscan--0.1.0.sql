@@ -14,6 +14,20 @@ RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'gpuscan_activity'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
+CREATE FUNCTION gpuscan_devices(
+    OUT device pg_catalog.text,
+    OUT name pg_catalog.text,
+    OUT state pg_catalog.text,
+    OUT memory_total pg_catalog.int8,
+    OUT memory_limit pg_catalog.int8,
+    OUT memory_used pg_catalog.int8,
+    OUT running pg_catalog.int4,
+    OUT served pg_catalog.int8,
+    OUT failures pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME', 'gpuscan_devices'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
 CREATE FUNCTION gpuscan_service(
     OUT pid pg_catalog.int4,
     OUT starts pg_catalog.int8)
@@ -26,13 +40,20 @@ CREATE VIEW gpuscan_activity AS
            pg_catalog.now() OPERATOR(pg_catalog.-) a.opened AS age
     FROM @extschema@.gpuscan_activity() a;
 
+CREATE VIEW gpuscan_devices AS
+    SELECT d.device, d.name, d.state, d.memory_total, d.memory_limit, d.memory_used,
+           d.running, d.served, d.failures
+    FROM @extschema@.gpuscan_devices() d;
+
 CREATE VIEW gpuscan_service AS
     SELECT s.pid, s.starts FROM @extschema@.gpuscan_service() s;
 
 -- statistics are for administrators and monitoring
 REVOKE ALL ON FUNCTION gpuscan_activity() FROM PUBLIC;
+REVOKE ALL ON FUNCTION gpuscan_devices() FROM PUBLIC;
 REVOKE ALL ON FUNCTION gpuscan_service() FROM PUBLIC;
-REVOKE ALL ON gpuscan_activity, gpuscan_service FROM PUBLIC;
+REVOKE ALL ON gpuscan_activity, gpuscan_devices, gpuscan_service FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION gpuscan_activity() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION gpuscan_devices() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION gpuscan_service() TO pg_monitor;
-GRANT SELECT ON gpuscan_activity, gpuscan_service TO pg_monitor;
+GRANT SELECT ON gpuscan_activity, gpuscan_devices, gpuscan_service TO pg_monitor;

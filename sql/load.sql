@@ -15,6 +15,11 @@ SET gpuscan.enabled = 'maybe';
 SET gpuscan.tuple_cost = -1;
 SET gpuscan.query_memory_limit = -1;
 SET gpuscan.inject_fault = 'nonsense';
+ALTER SYSTEM SET gpuscan.device = 'gpu';
+ALTER SYSTEM SET gpuscan.device = 'cuda:1, cuda:';
+ALTER SYSTEM SET gpuscan.device = 'auto, cpu';
+ALTER SYSTEM SET gpuscan.device = 'cuda,CPU , cuda:0';
+ALTER SYSTEM SET gpuscan.device = '';
 
 -- Only a superuser injects faults.
 CREATE ROLE gpuscan_plain;
@@ -26,5 +31,8 @@ SET gpuscan.explain_rejected = on;
 RESET ROLE;
 DROP ROLE gpuscan_plain;
 
+-- A device serves, and says what it has.
+SELECT count(*) > 0 AS some, bool_and(state = 'running') AS running, bool_and(memory_total > 0) AS total, bool_and(memory_limit > 0) AS "limit", bool_and(memory_used <= memory_limit) AS used, min(failures) AS failures FROM gpuscan_devices;
+
 -- No request is held while no query runs.
-SELECT count(*) FROM gpuscan_activity;
+SELECT count(*) FROM gpuscan_activity WHERE pid = pg_backend_pid();

@@ -10,13 +10,17 @@
 #include <float.h>
 #include <limits.h>
 
+#include "service/devices.h"
 #include "service/fault.h"
 #include "utils/guc.h"
 
 bool gpuscan_enabled = true;
 bool gpuscan_force = false;
 bool gpuscan_explain_rejected = false;
-int gpuscan_device = GPUSCAN_DEVICE_CPU;
+char *gpuscan_device = NULL;
+int gpuscan_device_memory_limit = 0;
+int gpuscan_max_device_failures = 3;
+int gpuscan_kernel_cache_size = 256;
 int gpuscan_cpu_threads = 0;
 int gpuscan_cpu_memory_limit = 4096;
 int gpuscan_query_memory_limit = 2048;
@@ -26,11 +30,20 @@ double gpuscan_tuple_cost = 0.001;
 double gpuscan_operator_cost = 0.0002;
 char *gpuscan_inject_fault = NULL;
 
-static const struct config_enum_entry device_options[] = {
-	{"cpu", GPUSCAN_DEVICE_CPU, false},
-	{"cuda", GPUSCAN_DEVICE_CUDA, false},
-	{NULL, 0, false},
-};
+static bool
+check_device(char **newval, void **extra pg_attribute_unused(),
+			 GucSource source pg_attribute_unused())
+{
+	GpuScanDeviceList list;
+	const char *error;
+
+	if (gpuscan_devices_parse(*newval, &list, &error))
+		return true;
+	GUC_check_errdetail("%s", error);
+	GUC_check_errhint("Use \"auto\", or a list of \"cpu\", \"cuda\" and \"cuda:N\", such as "
+					  "\"cuda:0, cuda:1\".");
+	return false;
+}
 
 static bool
 check_inject_fault(char **newval, void **extra pg_attribute_unused(),
@@ -39,8 +52,9 @@ check_inject_fault(char **newval, void **extra pg_attribute_unused(),
 	if (**newval == '\0' || gpuscan_fault_is_valid(*newval))
 		return true;
 	GUC_check_errdetail(
-		"A fault is \"service-exit\" or \"device-error\", a colon and a point of a request, "
-		"such as \"service-exit:push\", and may end in a colon and a count.");
+		"A fault is \"service-exit\", \"device-error\" or \"device-lost\", a colon and a point of "
+		"a "
+		"request, such as \"service-exit:push\", and may end in a colon and a count.");
 	return false;
 }
 
@@ -58,10 +72,26 @@ gpuscan_define_settings(void)
 							 "Makes EXPLAIN say why a scan or an aggregation was not offloaded.",
 							 NULL, &gpuscan_explain_rejected, false, PGC_USERSET, 0, NULL, NULL,
 							 NULL);
-	DefineCustomEnumVariable(
-		"gpuscan.device", "Sets the device that runs what is offloaded.",
-		"\"cuda\" is experimental. Where there is no such device, the cpu device takes its place.",
-		&gpuscan_device, GPUSCAN_DEVICE_CPU, device_options, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable(
+		"gpuscan.device", "Sets the devices that run what is offloaded.",
+		"\"auto\" is every CUDA device, or the cpu device where there is none. Requests go to the "
+		"device of the list that has the fewest.",
+		&gpuscan_device, "auto", PGC_POSTMASTER, GUC_LIST_INPUT, check_device, NULL, NULL);
+	DefineCustomIntVariable("gpuscan.device_memory_limit",
+							"Sets the memory that all running queries may use on one CUDA device.",
+							"0 means 80 percent of the device's memory.",
+							&gpuscan_device_memory_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("gpuscan.max_device_failures",
+							"Sets after how many failures in a row a CUDA device is left alone.",
+							"It is used again after a restart of the server.",
+							&gpuscan_max_device_failures, 3, 1, INT_MAX, PGC_SIGHUP, 0, NULL, NULL,
+							NULL);
+	DefineCustomIntVariable(
+		"gpuscan.kernel_cache_size",
+		"Sets the disk space for compiled kernels, in gpuscan_kernels under the data directory.",
+		"0 keeps none, so that each shape of query is compiled again after a restart.",
+		&gpuscan_kernel_cache_size, 256, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.cpu_threads",
 							"Sets how many threads of the cpu device may work on one query.",
 							"0 means every core. Lower it to leave cores to other sessions.",

@@ -11,7 +11,8 @@ use Test::More;
 my $node = start_node('limits', 'gpuscan.max_requests' => 1, 'gpuscan.query_memory_limit' => '1MB');
 fill($node, 300_000);
 my $small = 'SELECT a, count(*), sum(n) FROM t GROUP BY a ORDER BY a';
-my $large = 'SELECT count(*), sum(c), sum(s) FROM (SELECT id, b, count(*) AS c, sum(n) AS s FROM t GROUP BY id, b) q';
+my $large = 'SELECT a, count(DISTINCT id) FROM t GROUP BY a ORDER BY a';
+my $many = 'SELECT count(*), sum(c), sum(s) FROM (SELECT id, b, count(*) AS c, sum(n) AS s FROM t GROUP BY id, b) q';
 my $distinct = 'SELECT count(DISTINCT id) FROM t';
 
 is(replaced($node, $small), undef, 'few groups fit');
@@ -19,9 +20,12 @@ same_answer($node, $small, 'with the right answer');
 foreach my $query ($large, $distinct)
 {
 	ok(ours($node, $query), 'the plan is ours');
-	like(replaced($node, $query), qr/memory/, 'too many groups: the reason is memory');
+	like(replaced($node, $query), qr/memory/, 'too many values of one group: the reason is memory');
 	same_answer($node, $query, 'the answer is right');
 }
+is(replaced($node, $many, "SET gpuscan.query_memory_limit = '8MB'"), undef, 'many groups fit in passes');
+same_answer($node, $many, 'with the right answer', "SET gpuscan.query_memory_limit = '8MB'");
+same_answer($node, $many, 'as under a lower limit');
 no_requests_left($node, 'no request is left');
 is(replaced($node, $small), undef, 'few groups still fit');
 

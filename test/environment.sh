@@ -4,6 +4,10 @@
 # missing packages, make a private PostgreSQL with gpuscan in it, and run
 # commands as the user that may run a server.
 #
+#	PG_CONFIG=...		uses that PostgreSQL, into which gpuscan is installed, instead of
+#				a private copy of Debian's, and installs no packages
+#	GPUSCAN_DEVICE=...	gpuscan.device of the servers
+#
 # $work is build/work, or, where the server's user cannot reach that, a folder
 # under /tmp to which build/work is a link.  `make clean` removes either.
 
@@ -34,8 +38,26 @@ as_server_user()
 	if [ "$(id -un)" = "$server_user" ]; then
 		"$@"
 	else
-		runuser -u "$server_user" -- env HOME="$work" "$@"
+		setpriv --reuid "$server_user" --regid "$server_user" --init-groups env HOME="$work" "$@"
 	fi
+}
+
+# The settings of every cluster that a test starts.
+server_settings()
+{
+	cat "$top/test/postgresql.conf"
+	if [ -n "${GPUSCAN_DEVICE-}" ]; then
+		echo "gpuscan.device = '$GPUSCAN_DEVICE'"
+	fi
+}
+
+# The tests in an output: lines of TAP, of pg_regress, or a line `N passed, N failed`.
+count_tests()
+{
+	awk '/^ok( [0-9]| -)/ || /\.\.\. ok /					{ passed++ }
+		 /^not ok/ || /\.\.\. FAILED/						{ failed++ }
+		 /^[0-9]+ passed, [0-9]+ failed$/					{ passed += $1; failed += $3 }
+		 END												{ print passed + 0, failed + 0 }' "$1"
 }
 
 # need PACKAGE...: installs those that are missing.
@@ -43,6 +65,7 @@ need()
 {
 	local package missing=() sudo=()
 
+	[ -z "${PG_CONFIG-}" ] || return 0
 	command -v dpkg-query > /dev/null || die "this needs Debian's or Ubuntu's packages: $*"
 	for package; do
 		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] ||
@@ -82,21 +105,15 @@ need_work()
 	work=$(readlink -f "$build/work")
 }
 
-# Builds the extension and installs it into a PostgreSQL of our own; sets $bindir and $pgxs.
+# A PostgreSQL of our own, $work/pg.
 #
 # Debian's server finds its libraries and shared files relative to its
 # binaries, so a copy of its folders is a whole installation, whose pg_config
 # names the copy alone.  Nothing is installed into the system's PostgreSQL.
-need_private_postgres()
+copy_postgres()
 {
-	local root version
+	local root=$work/pg version
 
-	# No server but ours.
-	unset ${!PG@}
-	need make gcc libc6-dev "${postgres_packages[@]}"
-	need_work
-	root=$work/pg
-	bindir=$root/usr/lib/postgresql/$pg_major/bin
 	version=$(dpkg-query -W "postgresql-$pg_major" "postgresql-server-dev-$pg_major" \
 		"postgresql-client-$pg_major")
 	if [ "$(cat "$root/version" 2> /dev/null)" != "$version" ]; then
@@ -107,10 +124,31 @@ need_private_postgres()
 		ln -s /usr/include/postgresql "$root/usr/include/postgresql"
 		printf '%s\n' "$version" > "$root/version"
 	fi
-	pgxs=$(dirname "$("$bindir/pg_config" --pgxs)")/../..
-	mkdir -p "$build/log"
-	make -C "$top" -j "$jobs" PG_CONFIG="$bindir/pg_config" install > "$build/log/build" 2>&1 ||
-		{ grep -E 'error|Error|\*\*\*' -A 5 "$build/log/build" | head -n 60; die "the build failed: $build/log/build"; }
+}
+
+# Builds the extension and installs it into a PostgreSQL of our own, or PG_CONFIG's; sets
+# $bindir and $pgxs.  Scripts called by one that did so find it done.
+need_private_postgres()
+{
+	local pg_config=${PG_CONFIG-}
+
+	need make gcc libc6-dev "${postgres_packages[@]}"
+	need_work
+	if [ -z "$pg_config" ]; then
+		copy_postgres
+		pg_config=$work/pg/usr/lib/postgresql/$pg_major/bin/pg_config
+	fi
+	# No server but ours.
+	unset ${!PG@}
+	export PG_CONFIG=$pg_config
+	bindir=$("$PG_CONFIG" --bindir)
+	pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")/../..
+	if [ "${gpuscan_installed-}" != "$bindir" ]; then
+		mkdir -p "$build/log"
+		make -C "$top" -j "$jobs" install > "$build/log/build" 2>&1 ||
+			{ grep -E 'error|Error|\*\*\*' -A 5 "$build/log/build" | head -n 60; die "the build failed: $build/log/build"; }
+		export gpuscan_installed=$bindir
+	fi
 }
 
 # An empty folder of the server's user under $work.

@@ -83,17 +83,38 @@ typedef struct GpuScanRequestStats
 	uint64_t groups;
 	uint64_t busy_ns; /* summed over the device's threads */
 	uint64_t memory;  /* bytes held at the most */
+
+	/* Of a device with a memory of its own that compiles Programs, else 0 */
+	uint64_t bus_bytes;		 /* moved from and to the host's memory */
+	uint64_t kernel_ns;		 /* that kernels ran over tuples */
+	uint64_t compile_ns;	 /* that compiling took, if it was done for this request */
+	uint64_t kernel_read_ns; /* the same of reading what was compiled before */
+	uint64_t kernels_reused; /* 1: they were in memory */
 } GpuScanRequestStats;
+
+/*
+ * A part of an aggregation's groups: those whose keys' hash is `number` in the
+ * bits of `mask`, which is 2^n - 1.  {0, 0}: all of them.
+ */
+#define GPUSCAN_MAX_PASSES 64
+
+typedef struct GpuScanPass
+{
+	uint32_t mask;
+	uint32_t number;
+} GpuScanPass;
 
 typedef struct GpuScanRequestOptions
 {
 	const GpuScanProgram *program;		 /* checked; stays in place until ended */
 	const GpuScanLayout *const *layouts; /* the same */
 	uint32_t nlayouts;
+	GpuScanPass pass;			  /* tuples of other groups are seen, and no more */
 	uint32_t threads;			  /* at most so many of the device's threads */
 	uint64_t tuples_expected;	  /* about so many will be pushed; 0: unknown */
+	uint64_t groups_expected;	  /* of an aggregation; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
-	uint64_t device_memory_limit; /* the same, of all requests together */
+	uint64_t device_memory_limit; /* bytes of all requests together */
 	void *arg;
 	void (*batch_done)(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred);
 	void (*finish_done)(void *arg, GpuScanCode code);
@@ -103,13 +124,31 @@ typedef struct GpuScanRequestOptions
 typedef struct GpuScanDevice GpuScanDevice;
 typedef struct GpuScanRequest GpuScanRequest;
 
+typedef struct GpuScanDeviceStatus
+{
+	char model[64];		   /* empty: it has no name but its own */
+	uint64_t memory_total; /* bytes */
+	uint64_t memory_used;  /* by requests */
+} GpuScanDeviceStatus;
+
 typedef struct GpuScanDeviceOps
 {
 	const char *name;
 	uint32_t batch_blocks; /* a batch of so many keeps it at work without waiting */
 
-	/* Opens the device with `threads` worker threads.  NULL: *error says why. */
-	GpuScanDevice *(*open)(uint32_t threads, const char **error);
+	/* How many devices there are; 0: *error says why there is none. */
+	int (*count)(const char **error);
+
+	/* Opens device `number` with `threads` worker threads.  NULL: *error says why. */
+	GpuScanDevice *(*open)(int number, uint32_t threads, const char **error);
+	void (*status)(GpuScanDevice *device, GpuScanDeviceStatus *status);
+
+	/*
+	 * Takes what the device has to say to the server's log, the oldest first;
+	 * false: no more.  NULL: it never says anything.  The main thread asks when a
+	 * callback has woken it.
+	 */
+	bool (*take_message)(GpuScanDevice *device, char *text, size_t size);
 
 	/* Ends every request, joins every thread.  Callbacks may still come. */
 	void (*close)(GpuScanDevice *device);
@@ -131,9 +170,16 @@ typedef struct GpuScanDeviceOps
 	/*
 	 * Says that blocks will lie in this memory, which stays until close; before
 	 * the first request.  NULL where that is of no use to the device.  A device
-	 * serves blocks elsewhere too, more slowly.
+	 * serves blocks elsewhere too, more slowly.  Several devices may be told of
+	 * the same memory; the first that was is the last to be closed.
 	 */
 	GpuScanCode (*register_memory)(GpuScanDevice *device, void *base, size_t size);
+
+	/*
+	 * Lets the device keep what it compiles in a directory, which it makes, up to
+	 * so many bytes; before the first request.  NULL where it compiles nothing.
+	 */
+	void (*keep_kernels)(GpuScanDevice *device, const char *directory, uint64_t limit);
 } GpuScanDeviceOps;
 
 extern const GpuScanDeviceOps gpuscan_cpu_device;

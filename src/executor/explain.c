@@ -53,6 +53,23 @@ counter(const char *label, const char *unit, uint64 value, ExplainState *es)
 		ExplainPropertyUInteger(label, unit, value, es);
 }
 
+/* Where the device's kernels came from: the most that any of the node's requests took. */
+static void
+explain_kernel(const GpuScanRequestStats *stats, ExplainState *es)
+{
+	uint64 ns = stats->compile_ns > 0 ? stats->compile_ns : stats->kernel_read_ns;
+	const char *origin = stats->compile_ns > 0		 ? "compiled"
+						 : stats->kernel_read_ns > 0 ? "read from disk"
+													 : "reused";
+
+	if (ns == 0 && stats->kernels_reused == 0)
+		return;
+	if (ns > 0 && es->timing)
+		ExplainPropertyText("Kernel", psprintf("%s in %.1f ms", origin, ns / 1e6), es);
+	else
+		ExplainPropertyText("Kernel", origin, es);
+}
+
 /* What both nodes show under ANALYZE. */
 void
 gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
@@ -66,6 +83,8 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 	gpuscan_run_end_request(node);
 	if (counters->device != NULL)
 		ExplainPropertyText("Device", counters->device, es);
+	if (counters->passes > 1 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Passes", NULL, counters->passes, es);
 	if (node->replaced_reason != NULL)
 		ExplainPropertyText("Replaced Plan", node->replaced_reason, es);
 	counter("Workers Launched", NULL, counters->workers, es);
@@ -78,8 +97,14 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 		counter("Tuples Passed", NULL, counters->stats.passed, es);
 		counter("Groups", NULL, counters->stats.groups, es);
 	}
+	explain_kernel(&counters->stats, es);
+	counter("Bus Traffic", "kB", (counters->stats.bus_bytes + 1023) / 1024, es);
 	if (es->timing)
+	{
 		ExplainPropertyFloat("Device Time", "ms", counters->stats.busy_ns / 1e6, 3, es);
+		if (counters->stats.kernel_ns > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+			ExplainPropertyFloat("Kernel Time", "ms", counters->stats.kernel_ns / 1e6, 3, es);
+	}
 	if (es->verbose)
 		counter("Device Memory", "kB", (counters->stats.memory + 1023) / 1024, es);
 }

@@ -156,3 +156,21 @@ gpuscan_feed_end(GpuScanFeed *feed)
 	if (feed->reader != NULL)
 		close_reader(feed);
 }
+
+void
+gpuscan_feed_rewind(GpuScanFeed *feed)
+{
+	ListCell *lc;
+
+	foreach(lc, feed->staged)
+		heap_freetuple(((StagedTuple *) lfirst(lc))->tuple);
+	list_free_deep(feed->staged);
+	feed->staged = NIL;
+	if (feed->scans != NULL)
+		pfree(feed->scans);
+	feed->scans = NULL;
+	feed->current = 0;
+	feed->input_done = false;
+	feed->blocks = 0;
+	feed->detoasted = 0;
+}

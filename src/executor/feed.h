@@ -61,6 +61,9 @@ extern void gpuscan_feed_all(GpuScanFeed *feed);
 /* Ends reading, also in the middle; once the client is closed. */
 extern void gpuscan_feed_end(GpuScanFeed *feed);
 
+/* Makes a feed that has ended ready to feed all input to another request. */
+extern void gpuscan_feed_rewind(GpuScanFeed *feed);
+
 /* feeders.c */
 typedef struct GpuScanFeeders GpuScanFeeders;
 

@@ -4,7 +4,9 @@
  *	  GpuAgg: grouping and aggregation of relations on a device.
  *
  *		push every page; make flat what comes back deferred, and push it
- *		finish, fetch all group rows, end the request; then for each row
+ *		finish, fetch all group rows, end the request
+ *		if the groups did not fit into memory, start over, in passes
+ *		then for each row
  *			keys and final values into the scan slot
  *			HAVING, projection: PostgreSQL's
  *
@@ -88,6 +90,54 @@ aggregate(GpuAggState *state)
 	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
 }
 
+/*
+ * Collects all groups; NULL, or why that failed.
+ *
+ * Where the device has too little memory, the input is read in passes, each for
+ * the groups whose hash has a certain number in its last bits: as many passes as
+ * it takes, by doubling.  A pass that is done stays done, whatever becomes of
+ * the others; bit i of `done` says so of all groups with i in the bits of the
+ * finest pass.
+ */
+static const char *
+collect(GpuAggState *state)
+{
+	GpuScanRun *run = state->node.run;
+	const GpuScanProgram *program = run->compiled->program;
+	GpuScanPass pass = {0};
+	uint64 done = 0;
+	uint32 passes = 0;
+	const char *reason;
+
+	StaticAssertStmt(GPUSCAN_MAX_PASSES == 64, "one bit for each");
+	run->result = gpuscan_result_create(program);
+	do
+	{
+		if (aggregate(state))
+		{
+			if (!gpuscan_result_collect(run->result, run->client))
+				return gpuscan_client_failure(run->client);
+			passes++;
+			for (uint32 i = pass.number; i < GPUSCAN_MAX_PASSES; i += pass.mask + 1)
+				done |= UINT64CONST(1) << i;
+			if (done == PG_UINT64_MAX)
+			{
+				gpuscan_result_rewind(run->result);
+				state->node.counters.passes = Max(state->node.counters.passes, passes);
+				return NULL;
+			}
+			while ((done >> pass.number & 1) != 0)
+				pass.number = (pass.number + 1) & pass.mask;
+		}
+		else if (gpuscan_client_out_of_memory(run->client) && program->nkeys > 0 &&
+				 pass.mask < GPUSCAN_MAX_PASSES - 1)
+			pass.mask = pass.mask << 1 | 1;
+		else
+			return gpuscan_client_failure(run->client);
+	} while (gpuscan_run_start_over(&state->node, pass, &reason));
+	return reason;
+}
+
 /* True unless a condition that is the same for every tuple is not true. */
 static bool
 gate_is_open(GpuAggState *state)
@@ -115,6 +165,7 @@ start(GpuAggState *state)
 	GpuScanCompileInput input = {0};
 	GpuScanRun *run;
 	MemoryContext old;
+	const char *reason;
 
 	node->started = true;
 	input.varno = state->varno;
@@ -131,9 +182,8 @@ start(GpuAggState *state)
 		return;
 
 	old = MemoryContextSwitchTo(run->context);
-	if (aggregate(state))
-		run->result = gpuscan_result_collect(run->client, run->compiled->program);
-	if (run->result != NULL)
+	reason = collect(state);
+	if (reason == NULL)
 	{
 		gpuscan_run_end_request(node);
 		state->finish = gpuscan_finish_create(run->compiled->program, run->compiled->outputs,
@@ -142,9 +192,7 @@ start(GpuAggState *state)
 	}
 	else
 	{
-		const char *reason =
-			MemoryContextStrdup(estate->es_query_cxt, gpuscan_client_failure(run->client));
-
+		reason = MemoryContextStrdup(estate->es_query_cxt, reason);
 		MemoryContextSwitchTo(old);
 		gpuscan_run_close(node);
 		gpuscan_replaced_start(node, reason);

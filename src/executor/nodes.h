@@ -29,8 +29,10 @@ typedef struct GpuScanRun
 {
 	MemoryContext context;
 	GpuScanCompiled *compiled;
+	GpuScanLayout **layouts; /* of each relation */
 	GpuScanClient *client;
 	GpuScanFeed feed;
+	uint64 groups_expected;		  /* by the planner; 0: unknown */
 	struct GpuScanResult *result; /* of an aggregation whose request has ended */
 } GpuScanRun;
 
@@ -42,6 +44,7 @@ typedef struct GpuScanCounters
 	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
 	uint64 workers;	  /* launched to read the input */
 	GpuScanRequestStats stats;
+	uint32 passes;		/* of an aggregation over its input, at the most */
 	const char *device; /* or NULL */
 } GpuScanCounters;
 
@@ -63,6 +66,7 @@ extern void gpuscan_nodes_register(void);
 /* run.c */
 extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input,
 							 Relation parent, List *relations);
+extern bool gpuscan_run_start_over(GpuScanNodeState *node, GpuScanPass pass, const char **reason);
 extern void gpuscan_run_end_request(GpuScanNodeState *node);
 extern void gpuscan_run_close(GpuScanNodeState *node);
 

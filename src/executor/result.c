@@ -8,17 +8,27 @@
  * is held there, however slowly a cursor reads.
  *
  * Chunks are kept as they came, in memory up to what a hash aggregation may
- * use, and behind that in a temporary file.
+ * use, and behind that in a temporary file.  Memory comes in pieces that grow,
+ * and the kernel is asked for huge pages: to fault small ones in took longer
+ * than to copy into them.
  *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
+
+#include <sys/mman.h>
 
 #include "commands/tablespace.h"
 #include "executor/result.h"
 #include "miscadmin.h"
 #include "storage/buffile.h"
 #include "utils/memutils.h"
+
+/* The first piece of memory, and the largest */
+#define MIN_PIECE ((Size) 8 * 1024)
+#define MAX_PIECE ((Size) 32 * 1024 * 1024)
+
+#define HUGE_PAGE (2 * 1024 * 1024)
 
 typedef struct Chunk
 {
@@ -28,7 +38,11 @@ typedef struct Chunk
 
 struct GpuScanResult
 {
-	uint32 row_size;
+	const GpuScanProgram *program;
+	Size used;		 /* bytes of chunks */
+	Size last_piece; /* of memory: its size */
+	char *free;		 /* in it */
+	Size nfree;
 	List *chunks;	/* of Chunk, its bytes behind it */
 	int next_chunk; /* index into chunks */
 	BufFile *file;	/* the chunks behind them, or NULL */
@@ -60,10 +74,31 @@ chunk_size(const GpuScanProgram *program, const char *rows, uint32 nrows)
 }
 
 static void
+add_piece(GpuScanResult *result, Size size)
+{
+	char *start;
+	char *end;
+
+	size = Max(size, Min(MAX_PIECE, Max(MIN_PIECE, result->last_piece * 4)));
+	result->free = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	result->nfree = result->last_piece = size;
+	start = (char *) TYPEALIGN(HUGE_PAGE, result->free);
+	end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, result->free + size);
+	if (start < end)
+		(void) madvise(start, end - start, MADV_HUGEPAGE);
+}
+
+static void
 keep_in_memory(GpuScanResult *result, const Chunk *chunk, const char *rows)
 {
-	Chunk *copy = palloc(MAXALIGN(sizeof(Chunk)) + chunk->size);
+	Size size = MAXALIGN(sizeof(Chunk)) + MAXALIGN(chunk->size);
+	Chunk *copy;
 
+	if (size > result->nfree)
+		add_piece(result, size);
+	copy = (Chunk *) result->free;
+	result->free += size;
+	result->nfree -= size;
 	*copy = *chunk;
 	memcpy(CHUNK_BYTES(copy), rows, chunk->size);
 	result->chunks = lappend(result->chunks, copy);
@@ -83,34 +118,42 @@ keep_in_file(GpuScanResult *result, const Chunk *chunk, const char *rows)
 }
 
 GpuScanResult *
-gpuscan_result_collect(GpuScanClient *client, const GpuScanProgram *program)
+gpuscan_result_create(const GpuScanProgram *program)
 {
 	GpuScanResult *result = palloc0(sizeof(GpuScanResult));
+
+	result->program = program;
+	return result;
+}
+
+bool
+gpuscan_result_collect(GpuScanResult *result, GpuScanClient *client)
+{
 	size_t limit = get_hash_memory_limit();
-	size_t used = 0;
 	const char *rows;
 	Chunk chunk;
 
-	result->row_size = program->row_size;
 	while (gpuscan_client_fetch(client, &rows, &chunk.nrows))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (chunk.nrows == 0)
-		{
-			if (result->file != NULL && BufFileSeek(result->file, 0, 0, SEEK_SET) != 0)
-				ereport(ERROR, (errcode_for_file_access(),
-								errmsg("could not rewind the temporary file of an aggregation")));
-			return result;
-		}
-		chunk.size = chunk_size(program, rows, chunk.nrows);
-		used += chunk.size;
-		if (used <= limit)
+			return true;
+		chunk.size = chunk_size(result->program, rows, chunk.nrows);
+		result->used += chunk.size;
+		if (result->used <= limit)
 			keep_in_memory(result, &chunk, rows);
 		else
 			keep_in_file(result, &chunk, rows);
 	}
-	gpuscan_result_free(result);
-	return NULL;
+	return false;
+}
+
+void
+gpuscan_result_rewind(GpuScanResult *result)
+{
+	if (result->file != NULL && BufFileSeek(result->file, 0, 0, SEEK_SET) != 0)
+		ereport(ERROR, (errcode_for_file_access(),
+						errmsg("could not rewind the temporary file of an aggregation")));
 }
 
 /* Reads from the file, which has as much: we wrote it. */
@@ -152,7 +195,7 @@ gpuscan_result_next(GpuScanResult *result, const char **chunk)
 		!next_chunk(result))
 		return NULL;
 	*chunk = CHUNK_BYTES(result->current);
-	return *chunk + (size_t) result->next_row++ * result->row_size;
+	return *chunk + (size_t) result->next_row++ * result->program->row_size;
 }
 
 void

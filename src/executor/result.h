@@ -16,11 +16,19 @@
 typedef struct GpuScanResult GpuScanResult;
 
 /*
- * Fetches every chunk of a finished request.  NULL if the client failed.  Lives
- * in the current memory context; a temporary file may be open until
+ * Lives in the current memory context; a temporary file may be open until
  * gpuscan_result_free, or until the resource owner closes it.
  */
-extern GpuScanResult *gpuscan_result_collect(GpuScanClient *client, const GpuScanProgram *program);
+extern GpuScanResult *gpuscan_result_create(const GpuScanProgram *program);
+
+/*
+ * Fetches every chunk of a finished request, behind those of the requests
+ * before it.  False if the client failed; the result is of no use then.
+ */
+extern bool gpuscan_result_collect(GpuScanResult *result, GpuScanClient *client);
+
+/* After the last request. */
+extern void gpuscan_result_rewind(GpuScanResult *result);
 
 /*
  * The next group row and the chunk that it lies in, valid until the next call;

@@ -28,6 +28,23 @@ map_attnums(Relation rel, Relation parent, const AttrNumber *attnums, int n)
 	return mapped;
 }
 
+/* Opens the request of a pass; false with *reason. */
+static bool
+open_request(GpuScanRun *run, GpuScanPass pass, const char **reason)
+{
+	double tuples = 0;
+	ListCell *lc;
+
+	foreach(lc, run->feed.relations)
+		tuples += Max(((Relation) lfirst(lc))->rd_rel->reltuples, 0);
+	run->client =
+		gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) run->layouts,
+							list_length(run->feed.relations), pass, (uint64) tuples,
+							run->groups_expected / (pass.mask + 1), reason);
+	run->feed.client = run->client;
+	return run->client != NULL;
+}
+
 /*
  * Starts an execution: node->run is set, or the replaced plan is started with
  * the reason.  Expressions are those of `parent`; `relations` are scanned.
@@ -43,14 +60,16 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
 	const char *reason = NULL;
 	int n = list_length(relations);
-	double tuples = 0;
-	GpuScanLayout **layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
+	GpuScanPass all = {0};
 
 	run->context = context;
+	if (input->aggregate)
+		run->groups_expected = (uint64) Min(node->css.ss.ps.plan->plan_rows, UINT32_MAX);
 	run->feed.context = context;
 	run->feed.relations = relations;
 	run->feed.snapshot = estate->es_snapshot;
 	run->feed.attnums = palloc(Max(n, 1) * sizeof(AttrNumber *));
+	run->layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
 	run->compiled = gpuscan_program_compile(input, &reason);
 	if (run->compiled != NULL)
 	{
@@ -58,15 +77,13 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 		{
 			Relation rel = list_nth(relations, i);
 
-			tuples += Max(rel->rd_rel->reltuples, 0);
 			run->feed.attnums[i] =
 				map_attnums(rel, parent, run->compiled->attnums, run->compiled->ncolumns);
-			layouts[i] = gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns);
+			run->layouts[i] =
+				gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns);
 		}
 		run->feed.ncolumns = run->compiled->ncolumns;
-		run->client =
-			gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) layouts, n,
-								(uint64) tuples, &reason);
+		(void) open_request(run, all, &reason);
 	}
 	MemoryContextSwitchTo(old);
 	if (run->client == NULL)
@@ -76,9 +93,7 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 		gpuscan_replaced_start(node, reason);
 		return;
 	}
-	run->feed.client = run->client;
 	node->run = run;
-	node->counters.device = gpuscan_client_device(run->client);
 }
 
 /* Ends the request, also in the middle, and adds to the node's counters. */
@@ -91,6 +106,8 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	if (run == NULL || run->client == NULL)
 		return;
 	gpuscan_client_close(run->client, &stats);
+	if (gpuscan_client_device(run->client) != NULL)
+		node->counters.device = gpuscan_client_device(run->client);
 	run->client = NULL;
 	gpuscan_feed_end(&run->feed);
 	node->counters.blocks += run->feed.blocks;
@@ -99,7 +116,30 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;
 	node->counters.stats.busy_ns += stats.busy_ns;
+	node->counters.stats.bus_bytes += stats.bus_bytes;
+	node->counters.stats.kernel_ns += stats.kernel_ns;
+	node->counters.stats.compile_ns += stats.compile_ns;
+	node->counters.stats.kernel_read_ns += stats.kernel_read_ns;
+	node->counters.stats.kernels_reused += stats.kernels_reused;
 	node->counters.stats.memory = Max(node->counters.stats.memory, stats.memory);
+}
+
+/*
+ * Ends the request and opens one for another pass over all of the input.
+ * False with *reason, and no request.
+ */
+bool
+gpuscan_run_start_over(GpuScanNodeState *node, GpuScanPass pass, const char **reason)
+{
+	GpuScanRun *run = node->run;
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	bool opened;
+
+	gpuscan_run_end_request(node);
+	gpuscan_feed_rewind(&run->feed);
+	opened = open_request(run, pass, reason);
+	MemoryContextSwitchTo(old);
+	return opened;
 }
 
 /* Ends the execution, and frees what it had. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * activity.c
- *	  The functions behind the views gpuscan_activity and gpuscan_service.
+ *	  The functions behind the views.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,11 @@
 
 /* PG_FUNCTION_INFO_V1 of PostgreSQL 15 does not export the function itself */
 extern PGDLLEXPORT Datum gpuscan_activity(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum gpuscan_devices(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum gpuscan_service(PG_FUNCTION_ARGS);
 
 PG_FUNCTION_INFO_V1(gpuscan_activity);
+PG_FUNCTION_INFO_V1(gpuscan_devices);
 PG_FUNCTION_INFO_V1(gpuscan_service);
 
 /* One row for each request in use. */
@@ -36,10 +38,40 @@ gpuscan_activity(PG_FUNCTION_ARGS)
 
 		values[0] = Int32GetDatum(requests[i].pid);
 		values[1] = CStringGetTextDatum(requests[i].state);
-		values[2] = CStringGetTextDatum(requests[i].device);
+		isnull[2] = requests[i].device == NULL;
+		if (!isnull[2])
+			values[2] = CStringGetTextDatum(requests[i].device);
 		values[3] = Int64GetDatum(requests[i].tuples);
 		values[4] = Int64GetDatum((int64) requests[i].memory_mb * 1024 * 1024);
 		values[5] = TimestampTzGetDatum(requests[i].opened);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
+	}
+	return (Datum) 0;
+}
+
+/* One row for each device that was opened since the server's start. */
+Datum
+gpuscan_devices(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	GpuScanDeviceActivity device;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; gpuscan_service_device(i, &device); i++)
+	{
+		Datum values[9];
+		bool isnull[9] = {0};
+
+		values[0] = CStringGetTextDatum(device.device);
+		isnull[1] = device.model[0] == '\0';
+		values[1] = CStringGetTextDatum(device.model);
+		values[2] = CStringGetTextDatum(device.state);
+		values[3] = Int64GetDatum((int64) device.memory_total);
+		values[4] = Int64GetDatum((int64) device.memory_limit);
+		values[5] = Int64GetDatum((int64) device.memory_used);
+		values[6] = Int32GetDatum((int32) device.running);
+		values[7] = Int64GetDatum((int64) device.served);
+		values[8] = Int64GetDatum(device.failures);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

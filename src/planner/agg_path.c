@@ -330,5 +330,6 @@ plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_att
 	param_walker((Node *) scan_tlist, &scan->custom_exprs);
 	scan->custom_private = list_make2_int(list_length(keys), list_length(aggrefs));
 	scan->methods = &gpuscan_agg_methods;
+	gpuscan_jit_offloaded(&best_path->path);
 	return &scan->scan.plan;
 }

@@ -40,4 +40,5 @@ gpuscan_planner_install(void)
 	set_rel_pathlist_hook = set_rel_pathlist;
 	prev_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = create_upper_paths;
+	gpuscan_jit_install();
 }

@@ -57,6 +57,10 @@ extern int gpuscan_cost_operations(const GpuScanProgram *program);
 extern int
 gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason);
 
+/* jit.c */
+extern void gpuscan_jit_install(void);
+extern void gpuscan_jit_offloaded(const Path *path);
+
 /* rejected.c: what EXPLAIN shows with gpuscan.explain_rejected */
 extern void gpuscan_rejected_reset(void);
 extern void gpuscan_rejected_note(const char *node, Oid relid, const char *reason);

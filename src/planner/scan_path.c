@@ -167,5 +167,6 @@ plan_scan(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel, CustomPath *
 	scan->flags = best_path->flags;
 	scan->custom_plans = custom_plans;
 	scan->methods = &gpuscan_scan_methods;
+	gpuscan_jit_offloaded(&best_path->path);
 	return &scan->scan.plan;
 }

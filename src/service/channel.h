@@ -114,6 +114,8 @@ typedef struct GpuScanChannel
 	uint32 queue[GPUSCAN_RING_BATCHES]; /* indexes of pushed batches */
 	uint32 threads;						/* of the device; 0: all */
 	uint64 tuples_expected;				/* 0: unknown */
+	uint64 groups_expected;				/* the same */
+	GpuScanPass pass;
 	uint32 nlayouts;
 	uint32 request_size;
 	GpuScanFault fault;

@@ -48,8 +48,8 @@ failure_text(GpuScanCode code)
 		case GPUSCAN_LEFT_TO_POSTGRES:
 			return "a value is outside what the device computes exactly";
 		case GPUSCAN_OUT_OF_MEMORY:
-			return "the request needs more memory than gpuscan.query_memory_limit and "
-				   "gpuscan.cpu_memory_limit allow";
+			return "the request needs more memory than gpuscan.query_memory_limit or the device's "
+				   "limit allows";
 		case GPUSCAN_CANCELLED:
 			return "the request was cancelled";
 		case GPUSCAN_INVALID:
@@ -210,7 +210,8 @@ open_slot(GpuScanClient *client)
 
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason)
+					int nlayouts, GpuScanPass pass, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason)
 {
 	GpuScanClient *client;
 	GpuScanChannel *chan;
@@ -252,7 +253,9 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 	chan->request_size = size;
 	chan->nlayouts = nlayouts;
 	chan->threads = gpuscan_cpu_threads;
+	chan->pass = pass;
 	chan->tuples_expected = tuples_expected;
+	chan->groups_expected = groups_expected;
 	open_slot(client);
 	return client;
 }
@@ -432,11 +435,16 @@ gpuscan_client_failure(const GpuScanClient *client)
 	return client->failure;
 }
 
+bool
+gpuscan_client_out_of_memory(const GpuScanClient *client)
+{
+	return pg_atomic_read_u32(&client->chan->failure) == GPUSCAN_OUT_OF_MEMORY;
+}
+
 const char *
 gpuscan_client_device(const GpuScanClient *client)
 {
-	(void) client;
-	return gpuscan_shared->device;
+	return client->device;
 }
 
 void
@@ -451,6 +459,7 @@ gpuscan_client_close(GpuScanClient *client, GpuScanRequestStats *stats)
 	wait_for(client, GPUSCAN_WAIT_IDLE);
 	if (pg_atomic_read_u32(&client->chan->idle) != 0)
 		*stats = client->chan->stats;
+	client->device = gpuscan_slot_device(client->slot);
 
 	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
 	{

@@ -65,7 +65,8 @@ gpuscan_client_line_pointer(const GpuScanClientBlock *block, uint32 i)
  */
 extern GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, uint64 tuples_expected, const char **reason);
+					int nlayouts, GpuScanPass pass, uint64 tuples_expected, uint64 groups_expected,
+					const char **reason);
 
 /*
  * The name by which others may join the request, and a client that does so, of
@@ -134,7 +135,10 @@ extern bool gpuscan_client_fetch(GpuScanClient *client, const char **rows, uint3
 /* Why the client failed, or NULL. */
 extern const char *gpuscan_client_failure(const GpuScanClient *client);
 
-/* The device's name, for EXPLAIN. */
+/* True if it failed for want of memory, which a pass over fewer groups may not. */
+extern bool gpuscan_client_out_of_memory(const GpuScanClient *client);
+
+/* The device that served the request, for EXPLAIN; known once it is closed, else NULL. */
 extern const char *gpuscan_client_device(const GpuScanClient *client);
 
 /*

@@ -57,7 +57,8 @@ struct GpuScanClient
 	GpuScanChannel *chan; /* channel->chan */
 	uint32 generation;	  /* of the service that serves it */
 	const char *failure;
-	int pins; /* held through pages in batches */
+	const char *device; /* in shared memory; set by close */
+	int pins;			/* held through pages in batches */
 	int max_pins;
 	uint32 batch_blocks; /* that the next batch may have */
 	uint32 npushed;

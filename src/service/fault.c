@@ -9,6 +9,7 @@
  *						   begin, push, batch-done, finish, fetch or close
  *	 device-error:POINT	   what the device answers is taken for "out of memory":
  *						   begin, push, finish or fetch
+ *	 device-lost:POINT	   it is taken for the device's failure: the same points
  *
  * N counts how often one request passes the point, from 1, which is the
  * default.  The fault travels with each request of the session that has it
@@ -54,6 +55,8 @@ parse(const char *name, GpuScanFault *fault)
 		fault->kind = GPUSCAN_FAULT_SERVICE_EXIT;
 	else if (skip_word(&rest, "device-error:"))
 		fault->kind = GPUSCAN_FAULT_DEVICE_ERROR;
+	else if (skip_word(&rest, "device-lost:"))
+		fault->kind = GPUSCAN_FAULT_DEVICE_LOST;
 	else
 		return false;
 
@@ -63,7 +66,7 @@ parse(const char *name, GpuScanFault *fault)
 		if (++fault->point == lengthof(point_names))
 			return false;
 	}
-	if (fault->kind == GPUSCAN_FAULT_DEVICE_ERROR &&
+	if (fault->kind != GPUSCAN_FAULT_SERVICE_EXIT &&
 		(fault->point == GPUSCAN_AT_BATCH_DONE || fault->point == GPUSCAN_AT_CLOSE))
 		return false;
 

@@ -14,7 +14,8 @@ typedef enum GpuScanFaultKind
 {
 	GPUSCAN_FAULT_NONE,
 	GPUSCAN_FAULT_SERVICE_EXIT, /* the service exits */
-	GPUSCAN_FAULT_DEVICE_ERROR	/* the device's answer becomes GPUSCAN_OUT_OF_MEMORY */
+	GPUSCAN_FAULT_DEVICE_ERROR, /* the device's answer becomes GPUSCAN_OUT_OF_MEMORY */
+	GPUSCAN_FAULT_DEVICE_LOST	/* or GPUSCAN_DEVICE_FAILED */
 } GpuScanFaultKind;
 
 typedef enum GpuScanFaultPoint

@@ -34,6 +34,7 @@
  */
 #include "postgres.h"
 
+#include "service/devices.h"
 #include "service/mapping.h"
 #include "service/request.h"
 #include "service/shmem.h"
@@ -67,10 +68,11 @@ struct Request
 	const GpuScanLayout **layouts;
 	uint32 nlayouts;
 
-	GpuScanRequest *running; /* the device's; NULL if it never began */
-	uint32 npushed;			 /* batches passed on */
-	uint32 ndone_seen;		 /* of ndone, by the main thread */
-	uint32 nresults;		 /* result areas filled */
+	const GpuScanOpenDevice *device; /* that serves it */
+	GpuScanRequest *running;		 /* the device's; NULL if it never began */
+	uint32 npushed;					 /* batches passed on */
+	uint32 ndone_seen;				 /* of ndone, by the main thread */
+	uint32 nresults;				 /* result areas filled */
 	bool finishing;
 	bool exhausted; /* the last row is in a result area */
 	bool ending;
@@ -85,8 +87,6 @@ struct Request
 	Batch batches[GPUSCAN_RING_BATCHES];
 };
 
-static const GpuScanDeviceOps *device_ops;
-static GpuScanDevice *device;
 static uint32 device_threads;
 static uint32 service_generation;
 static void (*wake_main_thread)(void);
@@ -95,13 +95,10 @@ static Request *requests;	   /* one for each slot */
 static pg_atomic_uint32 *news; /* the same, together in few cache lines */
 
 void
-gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *opened, uint32 threads,
-					  uint32 generation, void (*wake)(void))
+gpuscan_request_setup(uint32 threads, uint32 generation, void (*wake)(void))
 {
 	int nslots = gpuscan_shared->nslots;
 
-	device_ops = ops;
-	device = opened;
 	device_threads = threads;
 	service_generation = generation;
 	wake_main_thread = wake;
@@ -193,9 +190,9 @@ ended(void *arg, const GpuScanRequestStats *stats)
 
 /* ---- the main thread ---- */
 
-/* The fault that the request carries for this point; may exit. */
-static bool
-device_error_injected(Request *request, GpuScanFaultPoint point)
+/* The code that the request's fault has for this point, GPUSCAN_OK: none; may exit. */
+static GpuScanCode
+injected_code(Request *request, GpuScanFaultPoint point)
 {
 	GpuScanFaultKind kind = gpuscan_fault_at(&request->fault, point);
 
@@ -203,7 +200,9 @@ device_error_injected(Request *request, GpuScanFaultPoint point)
 		ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN),
 						errmsg("gpuscan service exits at \"%s\" by gpuscan.inject_fault",
 							   gpuscan_fault_point_name(point))));
-	return kind == GPUSCAN_FAULT_DEVICE_ERROR;
+	if (kind == GPUSCAN_FAULT_DEVICE_LOST)
+		return GPUSCAN_DEVICE_FAILED;
+	return kind == GPUSCAN_FAULT_DEVICE_ERROR ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
 }
 
 /* Fails a request, and the one that it feeds, which lacks its input now. */
@@ -224,8 +223,10 @@ fail_all(Request *request, GpuScanCode code)
 static bool
 succeeded(Request *request, GpuScanFaultPoint point, GpuScanCode code)
 {
-	if (device_error_injected(request, point))
-		code = GPUSCAN_OUT_OF_MEMORY;
+	GpuScanCode injected = injected_code(request, point);
+
+	if (injected != GPUSCAN_OK)
+		code = injected;
 	if (code != GPUSCAN_OK)
 		fail_all(request, code);
 	return code == GPUSCAN_OK;
@@ -301,6 +302,13 @@ discard(GpuScanSlot *slot)
 
 static void serve(Request *request);
 
+static void
+set_device(Request *request, const GpuScanOpenDevice *device)
+{
+	request->device = device;
+	pg_atomic_write_u32(&request->slot->device, device->entry - gpuscan_shared->devices);
+}
+
 /* Makes the request one that feeds another. */
 static void
 join(Request *request)
@@ -318,6 +326,7 @@ join(Request *request)
 		return;
 	}
 	request->leader = leader;
+	set_device(request, leader->device);
 	request->nlayouts = leader->nlayouts;
 	leader->nfeeders++;
 	pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_SCANNING);
@@ -336,6 +345,7 @@ begin(Request *request)
 	memset(&chan->stats, 0, sizeof(chan->stats));
 	request->fault = chan->fault;
 	request->program = NULL;
+	request->device = NULL;
 	request->running = NULL;
 	request->leader = request;
 	request->nfeeders = 0;
@@ -354,25 +364,35 @@ begin(Request *request)
 		pg_atomic_write_u32(&request->batches[i].in_flight, 0);
 
 	if (request->slot->leader >= 0)
+	{
 		join(request);
+		return true;
+	}
+	set_device(request, gpuscan_devices_take());
+	if (chan->pass.mask >= GPUSCAN_MAX_PASSES || (chan->pass.mask & (chan->pass.mask + 1)) != 0 ||
+		chan->pass.number > chan->pass.mask)
+		reject(request, "its pass is not well formed");
 	else if (copy_program(request))
 	{
 		GpuScanRequestOptions options = {
 			.program = request->program,
 			.layouts = request->layouts,
 			.nlayouts = request->nlayouts,
+			.pass = chan->pass,
 			.threads = chan->threads > 0 ? Min(chan->threads, device_threads) : device_threads,
 			.tuples_expected = chan->tuples_expected,
+			.groups_expected = chan->groups_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
-			.device_memory_limit = (uint64) gpuscan_cpu_memory_limit * 1024 * 1024,
+			.device_memory_limit = gpuscan_devices_memory_limit(request->device->entry),
 			.arg = request,
 			.batch_done = batch_done,
 			.finish_done = finish_done,
 			.ended = ended,
 		};
 
-		(void) succeeded(request, GPUSCAN_AT_BEGIN,
-						 device_ops->begin(device, &options, &request->running));
+		(void) succeeded(
+			request, GPUSCAN_AT_BEGIN,
+			request->device->ops->begin(request->device->device, &options, &request->running));
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;
@@ -402,6 +422,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	if (staged)
 	{
 		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
+		uint32 used = 0;
 
 		for (uint32 t = 0; t < from.ntuples; t++)
 		{
@@ -409,10 +430,11 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 				staged[t].offset > GPUSCAN_BATCH_STAGING || staged[t].len < SizeofHeapTupleHeader ||
 				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
 				return false;
+			used = Max(used, MAXALIGN(staged[t].offset + staged[t].len));
 		}
 		block->staged = staged;
 		block->base = batch->staging;
-		block->size = GPUSCAN_BATCH_STAGING;
+		block->size = used;
 	}
 	else
 	{
@@ -485,7 +507,8 @@ push(Request *request)
 
 	request->npushed++;
 	pg_atomic_write_u32(&batch->in_flight, 1);
-	return succeeded(request, GPUSCAN_AT_PUSH, device_ops->push(request->leader->running, &to));
+	return succeeded(request, GPUSCAN_AT_PUSH,
+					 request->device->ops->push(request->leader->running, &to));
 }
 
 /* Ends the input.  False if the request has failed. */
@@ -508,7 +531,7 @@ finish(Request *request)
 	}
 	request->finishing = true;
 	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_FINISHING);
-	return succeeded(request, GPUSCAN_AT_FINISH, device_ops->finish(request->running));
+	return succeeded(request, GPUSCAN_AT_FINISH, request->device->ops->finish(request->running));
 }
 
 /* Fills the result areas that are empty. */
@@ -523,9 +546,9 @@ fetch(Request *request)
 
 		if (pg_atomic_read_u32(&result->full) != 0)
 			return;
-		if (!succeeded(
-				request, GPUSCAN_AT_FETCH,
-				device_ops->fetch(request->running, result->rows, GPUSCAN_RESULT_SIZE, &nrows)))
+		if (!succeeded(request, GPUSCAN_AT_FETCH,
+					   request->device->ops->fetch(request->running, result->rows,
+												   GPUSCAN_RESULT_SIZE, &nrows)))
 			return;
 		result->nrows = nrows;
 		request->exhausted = nrows == 0;
@@ -605,7 +628,7 @@ end(Request *request)
 	if (request->running)
 	{
 		cut_feeders_off(request, false);
-		device_ops->end(request->running);
+		request->device->ops->end(request->running);
 	}
 	else if (request->leader == request)
 		pg_atomic_write_u32(&request->ended, 1);
@@ -631,6 +654,9 @@ let_go(Request *request)
 	uint32 expected = GPUSCAN_SLOT_OPEN;
 	bool owned;
 
+	if (request->leader == request)
+		gpuscan_devices_give(request->device, request->ndone_seen > 0 &&
+												  pg_atomic_read_u32(&chan->failure) == GPUSCAN_OK);
 	if (request->program)
 		pfree(request->program);
 	leave(request);
@@ -653,15 +679,14 @@ let_go(Request *request)
 
 /* The device serves nobody any more: end the service; its sessions run replaced plans. */
 static void
-give_up_device(void)
+give_up_device(const Request *request)
 {
 	for (int i = 0; i < gpuscan_shared->nslots; i++)
 	{
 		if (requests[i].mapping)
 			fail(&requests[i], GPUSCAN_DEVICE_FAILED);
 	}
-	ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
-					errmsg("gpuscan device \"%s\" failed", device_ops->name)));
+	gpuscan_devices_give_up(request->device);
 }
 
 static void
@@ -691,18 +716,18 @@ serve(Request *request)
 	unwanted = state == GPUSCAN_SLOT_ABANDONED || pg_atomic_read_u32(&chan->closing) != 0;
 
 	for (; request->ndone_seen != pg_atomic_read_u32(&request->ndone); request->ndone_seen++)
-		(void) device_error_injected(request, GPUSCAN_AT_BATCH_DONE);
+		(void) injected_code(request, GPUSCAN_AT_BATCH_DONE);
 	if (unwanted && !request->closing_seen)
 	{
 		request->closing_seen = true;
-		(void) device_error_injected(request, GPUSCAN_AT_CLOSE);
+		(void) injected_code(request, GPUSCAN_AT_CLOSE);
 	}
 
 	if (!unwanted && !request->ending && pg_atomic_read_u32(&chan->failure) == GPUSCAN_OK)
 		advance(request);
 	failure = pg_atomic_read_u32(&chan->failure);
 	if (failure == GPUSCAN_DEVICE_FAILED)
-		give_up_device();
+		give_up_device(request);
 	if (!request->ending && (unwanted || failure != GPUSCAN_OK || request->exhausted))
 		end(request);
 	if (request->ending && is_ended(request))

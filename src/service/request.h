@@ -10,16 +10,13 @@
 
 #include "gpuscan.h"
 
-#include "device/device.h"
-
 /*
- * Prepares for requests of service `generation` to `device`, which has
- * `threads` threads.  `wake` is called
- * by device threads after they have news: it makes the main thread call
- * gpuscan_request_serve_all, and may call nothing of PostgreSQL's.
+ * Prepares for requests of service `generation`, which may use `threads` threads
+ * of a device.  `wake` is called by device threads after they have news: it makes
+ * the main thread call gpuscan_request_serve_all, and may call nothing of
+ * PostgreSQL's.
  */
-extern void gpuscan_request_setup(const GpuScanDeviceOps *ops, GpuScanDevice *device,
-								  uint32 threads, uint32 generation, void (*wake)(void));
+extern void gpuscan_request_setup(uint32 threads, uint32 generation, void (*wake)(void));
 
 /* True if a backend or a device thread has news.  Never false by mistake. */
 extern bool gpuscan_request_is_pending(void);

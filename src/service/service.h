@@ -23,7 +23,7 @@ typedef struct GpuScanActivity
 {
 	int pid;			/* of its backend */
 	const char *state;	/* static */
-	const char *device; /* in shared memory */
+	const char *device; /* in shared memory; NULL while none serves it */
 	uint64 tuples;		/* pushed so far */
 	uint32 memory_mb;	/* that it may use */
 	TimestampTz opened;
@@ -31,6 +31,23 @@ typedef struct GpuScanActivity
 
 /* Fills out[0 .. max - 1] with the requests in use; returns how many. */
 extern int gpuscan_service_activity(GpuScanActivity *out, int max);
+
+/* A device, for the view gpuscan_devices. */
+typedef struct GpuScanDeviceActivity
+{
+	const char *device; /* in shared memory */
+	const char *model;	/* the same; may be empty */
+	const char *state;	/* static */
+	uint64 memory_total;
+	uint64 memory_limit;
+	uint64 memory_used;
+	uint32 running;
+	uint64 served;
+	uint32 failures;
+} GpuScanDeviceActivity;
+
+/* The device of this number, of those that were opened since the server's start; false: no more. */
+extern bool gpuscan_service_device(uint32 number, GpuScanDeviceActivity *out);
 
 /* The service's pid, 0 if none runs; *starts says how often it was started. */
 extern int gpuscan_service_pid(uint32 *starts);

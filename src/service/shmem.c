@@ -82,6 +82,18 @@ shmem_startup(void)
 		pg_atomic_init_u32(&gpuscan_shared->starts, 0);
 		pg_atomic_init_u32(&gpuscan_shared->running, 0);
 		pg_atomic_init_u32(&gpuscan_shared->discards, 0);
+		pg_atomic_init_u32(&gpuscan_shared->ndevices, 0);
+		for (int i = 0; i < GPUSCAN_MAX_DEVICE_ENTRIES; i++)
+		{
+			GpuScanDeviceEntry *entry = &gpuscan_shared->devices[i];
+
+			pg_atomic_init_u32(&entry->state, GPUSCAN_DEVICE_CLOSED);
+			pg_atomic_init_u32(&entry->failures, 0);
+			pg_atomic_init_u32(&entry->failures_in_a_row, 0);
+			pg_atomic_init_u32(&entry->running, 0);
+			pg_atomic_init_u64(&entry->served, 0);
+			pg_atomic_init_u64(&entry->memory_used, 0);
+		}
 		gpuscan_shared->nslots = gpuscan_max_requests;
 		gpuscan_shared->doorbells =
 			(pg_atomic_uint32 *) ((char *) gpuscan_shared + doorbells_offset());
@@ -90,6 +102,7 @@ shmem_startup(void)
 			pg_atomic_init_u32(&gpuscan_shared->doorbells[i], 0);
 			pg_atomic_init_u32(&gpuscan_shared->slots[i].state, GPUSCAN_SLOT_FREE);
 			pg_atomic_init_u32(&gpuscan_shared->slots[i].phase, GPUSCAN_PHASE_QUEUED);
+			pg_atomic_init_u32(&gpuscan_shared->slots[i].device, GPUSCAN_NO_DEVICE);
 			pg_atomic_init_u64(&gpuscan_shared->slots[i].tuples, 0);
 		}
 	}
@@ -124,6 +137,7 @@ gpuscan_slot_claim(const char **reason)
 			slot->opened = GetCurrentTimestamp();
 			pg_atomic_write_u64(&slot->tuples, 0);
 			pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_QUEUED);
+			pg_atomic_write_u32(&slot->device, GPUSCAN_NO_DEVICE);
 			return slot;
 		}
 	}
@@ -163,6 +177,14 @@ gpuscan_slot_wake(const GpuScanSlot *slot)
 	SetLatch(&ProcGlobal->allProcs[slot->procno].procLatch);
 }
 
+const char *
+gpuscan_slot_device(GpuScanSlot *slot)
+{
+	uint32 device = pg_atomic_read_u32(&slot->device);
+
+	return device == GPUSCAN_NO_DEVICE ? NULL : gpuscan_shared->devices[device].label;
+}
+
 int
 gpuscan_service_activity(GpuScanActivity *out, int max)
 {
@@ -183,7 +205,7 @@ gpuscan_service_activity(GpuScanActivity *out, int max)
 						   ? "cancelled"
 						   : phase_names[pg_atomic_read_u32(&slot->phase)];
 		out[n].tuples = pg_atomic_read_u64(&slot->tuples);
-		out[n].device = gpuscan_shared->device;
+		out[n].device = gpuscan_slot_device(slot);
 		out[n].memory_mb = slot->memory_mb;
 		out[n].opened = slot->opened;
 		n++;

@@ -34,10 +34,13 @@ typedef enum GpuScanPhase
 	GPUSCAN_PHASE_ENDING
 } GpuScanPhase;
 
+#define GPUSCAN_NO_DEVICE PG_UINT32_MAX
+
 typedef struct GpuScanSlot
 {
 	pg_atomic_uint32 state;	 /* GpuScanSlotState */
 	pg_atomic_uint32 phase;	 /* GpuScanPhase; set by the service */
+	pg_atomic_uint32 device; /* index of its device, or GPUSCAN_NO_DEVICE; set by the service */
 	pg_atomic_uint64 tuples; /* pushed so far; set by the backend */
 
 	/* Set by the backend while the slot is OWNED. */
@@ -52,6 +55,36 @@ typedef struct GpuScanSlot
 	TimestampTz opened;
 } GpuScanSlot;
 
+typedef enum GpuScanDeviceState
+{
+	GPUSCAN_DEVICE_CLOSED, /* the service does not run */
+	GPUSCAN_DEVICE_RUNNING,
+	GPUSCAN_DEVICE_LOST, /* it failed, and was not opened since */
+	GPUSCAN_DEVICE_LEFT_ALONE
+} GpuScanDeviceState;
+
+/* What is known of a device that was opened since the server's start; set by the service */
+typedef struct GpuScanDeviceEntry
+{
+	/* Never change, so that EXPLAIN may point to them */
+	char name[16];	/* as in gpuscan.device */
+	char model[64]; /* or empty */
+	char label[96]; /* both */
+	bool cuda;
+	uint64 memory_total;
+
+	pg_atomic_uint32 state; /* GpuScanDeviceState */
+	pg_atomic_uint32 failures;
+	pg_atomic_uint32 failures_in_a_row;
+	pg_atomic_uint32 running; /* requests */
+	pg_atomic_uint64 served;  /* requests that ended well */
+	pg_atomic_uint64 memory_used;
+} GpuScanDeviceEntry;
+
+/* Those that a setting can name, and the cpu device in their place */
+#define GPUSCAN_MAX_DEVICES 16
+#define GPUSCAN_MAX_DEVICE_ENTRIES (GPUSCAN_MAX_DEVICES + 1)
+
 typedef struct GpuScanShared
 {
 	pg_atomic_uint32 starts;   /* of the service so far; its generations */
@@ -61,9 +94,11 @@ typedef struct GpuScanShared
 	/* Set by the service before `running`. */
 	int pid;
 	Latch *latch;
-	char device[NAMEDATALEN];
 	uint32 batch_blocks; /* that a batch had better have */
-	uint32 feeders;		 /* processes that can keep the device busy */
+	uint32 feeders;		 /* processes that can keep a device busy */
+
+	pg_atomic_uint32 ndevices; /* entries filled in; none goes away */
+	GpuScanDeviceEntry devices[GPUSCAN_MAX_DEVICE_ENTRIES];
 
 	int nslots;
 	pg_atomic_uint32 *doorbells; /* one a slot: the backend has news */
@@ -89,6 +124,9 @@ extern void gpuscan_slot_free_abandoned(GpuScanSlot *slot);
 
 /* Tells the service that there is news in the slot. */
 extern void gpuscan_slot_ring(GpuScanSlot *slot);
+
+/* The device that serves it, in shared memory; NULL while none does. */
+extern const char *gpuscan_slot_device(GpuScanSlot *slot);
 
 /* Sets the latch of the slot's backend. */
 extern void gpuscan_slot_wake(const GpuScanSlot *slot);

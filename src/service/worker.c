@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *	  The gpuscan service: a background worker that owns the device.
+ *	  The gpuscan service: a background worker that owns the devices.
  *
- *	 open the device, publish a new generation, then for ever:
+ *	 open the devices, publish a new generation, then for ever:
  *		serve the requests that have news		(request.c)
+ *		log what devices have to say			(devices.c)
  *		unmap channels that were discarded		(mapping.c)
  *		sleep until a backend sets the latch or a device thread writes the eventfd
  *
@@ -15,7 +16,7 @@
  *
  * How it ends: always by proc_exit with a status other than 0, so that the
  * postmaster starts it again and lets everybody else live.  Before shared
- * memory is detached the device is closed, its threads with it; only then do
+ * memory is detached the devices are closed, their threads with them; only then do
  * backends hear that this generation is gone, so that they may unpin pages and
  * use channels again.
  *
@@ -29,28 +30,17 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "service/channel.h"
+#include "service/devices.h"
 #include "service/mapping.h"
 #include "service/request.h"
 #include "service/service.h"
 #include "service/shmem.h"
-#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-/*
- * Processes that keep a device busy: about 5 GB/s of pages come from each, the
- * bus takes ten times that, and a thread of the cpu device a fourth.
- */
-#define CUDA_FEEDERS 8
-#define CPU_THREADS_PER_FEEDER 4
-
-static const GpuScanDeviceOps *ops = &gpuscan_cpu_device;
-
-static GpuScanDevice *device = NULL;
 static int event_fd = -1;
 static pg_atomic_uint32 asleep; /* 1 while the main thread may be in its sleep */
 
@@ -92,12 +82,7 @@ on_exit_service(int code, Datum arg)
 	(void) code;
 	(void) arg;
 
-	if (device)
-	{
-		ops->close(device);
-		device = NULL;
-	}
-
+	gpuscan_devices_close();
 	pg_atomic_write_u32(&gpuscan_shared->running, 0);
 	pg_memory_barrier();
 	for (int i = 0; i < gpuscan_shared->nslots; i++)
@@ -110,34 +95,7 @@ on_exit_service(int code, Datum arg)
 	}
 }
 
-/* Opens the device that gpuscan.device asks for, or the cpu device in its place. */
-static void
-open_device(uint32 threads)
-{
-	const char *error = NULL;
-
-	if (gpuscan_device == GPUSCAN_DEVICE_CUDA)
-	{
-		device = gpuscan_cuda_device.open(threads, &error);
-		if (device != NULL)
-			ops = &gpuscan_cuda_device;
-		else
-			ereport(LOG, (errmsg("gpuscan uses the cpu device because it cannot use a CUDA device"),
-						  errdetail_internal("%s", error ? error : "no reason given")));
-	}
-	if (device == NULL)
-		device = ops->open(threads, &error);
-	if (device == NULL)
-		ereport(FATAL, (errcode(ERRCODE_SYSTEM_ERROR),
-						errmsg("could not open gpuscan device \"%s\"", ops->name),
-						errdetail_internal("%s", error ? error : "no reason given")));
-	if (ops->register_memory != NULL &&
-		ops->register_memory(device, BufferBlocks, (size_t) NBuffers * BLCKSZ) != GPUSCAN_OK)
-		ereport(LOG, (errmsg("gpuscan copies pages because shared buffers cannot be registered "
-							 "with the device")));
-}
-
-/* Opens the device and tells the backends. */
+/* Opens the devices and tells the backends. */
 static void
 start_service(void)
 {
@@ -149,17 +107,13 @@ start_service(void)
 		ereport(FATAL, (errcode_for_file_access(), errmsg("could not create an eventfd: %m")));
 
 	before_shmem_exit(on_exit_service, (Datum) 0);
-	open_device(threads);
+	gpuscan_devices_open(threads);
 
 	generation = pg_atomic_add_fetch_u32(&gpuscan_shared->starts, 1);
 	gpuscan_shared->pid = MyProcPid;
 	gpuscan_shared->latch = MyLatch;
-	strlcpy(gpuscan_shared->device, ops->name, sizeof(gpuscan_shared->device));
-	gpuscan_shared->batch_blocks = Min(ops->batch_blocks, GPUSCAN_BATCH_BLOCKS);
-	gpuscan_shared->feeders =
-		ops == &gpuscan_cpu_device ? Max(threads / CPU_THREADS_PER_FEEDER, 1) : CUDA_FEEDERS;
 	gpuscan_mapping_setup();
-	gpuscan_request_setup(ops, device, threads, generation, wake_main_thread);
+	gpuscan_request_setup(threads, generation, wake_main_thread);
 	pg_write_barrier();
 	pg_atomic_write_u32(&gpuscan_shared->running, generation);
 	ereport(DEBUG1, (errmsg_internal("gpuscan service started for the %uth time", generation)));
@@ -207,6 +161,7 @@ gpuscan_service_main(Datum arg)
 		ResetLatch(MyLatch);
 		handle_interrupts();
 		gpuscan_request_serve_all();
+		gpuscan_devices_look();
 		gpuscan_mapping_sweep();
 
 		/* The exchange is a full barrier: who comes later sees it, and wakes us. */

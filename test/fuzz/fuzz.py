@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """The differential fuzzer: PostgreSQL's answers against those with gpuscan.
 
 Each case is a random table and some random queries over it, derived from the
@@ -15,6 +15,7 @@ and leave a .sql file that shows the case.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -22,9 +23,7 @@ import sys
 import time
 from collections import Counter
 
-import psycopg2
-import psycopg2.extensions
-
+import libpq
 from compare import difference
 from queries import Queries
 from tables import Table
@@ -49,14 +48,20 @@ class Counts:
         self.cases = self.queries = self.ours = self.agg = self.scan = 0
         self.errors = Counter()      # by SQLSTATE
         self.analyzed = self.replaced = self.spared = 0
+        self.devices = Counter()     # that ran what was looked at
+
+    def add(self, other):
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
     def __str__(self):
         return ('%d cases, %d queries: %d ours (%d with GpuAgg, %d with GpuScan), %s; '
-                'replaced plan ran in %d of %d looked at; '
+                '%d looked at ran on %s, replaced plan in %d; '
                 'an error spared by a split filter in %d'
                 % (self.cases, self.queries, self.ours, self.agg, self.scan,
                    ', '.join('%d with error %s' % (n, code) for code, n in self.errors.most_common()) or 'no errors',
-                   self.replaced, self.analyzed, self.spared))
+                   self.analyzed, ' and '.join('%s (%d)' % d for d in self.devices.most_common()) or 'no device',
+                   self.replaced, self.spared))
 
 
 def providers(node, found):
@@ -66,6 +71,8 @@ def providers(node, found):
             found.add(node['Custom Plan Provider'])
         if 'Replaced Plan' in node:
             found.add('replaced')
+        if 'Device' in node:
+            found.add('device ' + node['Device'])
         if node.get('Node Type') == 'Aggregate':
             found.add('Aggregate')
         if 'Device Filter' in node and 'Filter' in node and node['Custom Plan Provider'] == 'GpuScan':
@@ -82,23 +89,16 @@ class Session:
     """One connection; results as the server's text."""
 
     def __init__(self, dsn):
-        self.connection = psycopg2.connect(dsn)
-        self.connection.autocommit = True
-        self.cursor = self.connection.cursor()
-        self.cursor.execute('SELECT oid FROM pg_type')
-        oids = tuple(row[0] for row in self.cursor.fetchall())
-        raw = psycopg2.extensions.new_type(oids, 'RAW', lambda text, _: text)
-        psycopg2.extensions.register_type(raw, self.connection)
+        self.connection = libpq.Connection(dsn)
 
     def run(self, sql):
         """The rows, or the SQLSTATE of an error."""
         try:
-            self.cursor.execute(sql)
-            return self.cursor.fetchall() if self.cursor.description else []
-        except psycopg2.Error as error:
-            if self.connection.closed or error.pgcode is None or error.pgcode.startswith('57P'):
+            return self.connection.execute(sql)
+        except libpq.Error as error:
+            if self.connection.is_lost() or error.sqlstate is None or error.sqlstate.startswith('57P'):
                 raise Failure('connection lost: %s' % error)
-            return error.pgcode
+            return error.sqlstate
 
     def must(self, sql):
         result = self.run(sql)
@@ -190,8 +190,14 @@ class Fuzzer:
                 if what:
                     raise Failure('difference between two runs with gpuscan: ' + what)
                 if not any(isinstance(result, str) for result in off):
+                    found = self.look(session, query, True)
+                    devices = [name.partition(' ')[2] for name in found if name.startswith('device ')]
                     counts.analyzed += 1
-                    counts.replaced += 'replaced' in self.look(session, query, True)
+                    counts.replaced += 'replaced' in found
+                    counts.devices.update(devices)
+                    elsewhere = [device for device in devices if not device.startswith(self.options.device)]
+                    if elsewhere:
+                        raise Failure('ran on device %s' % elsewhere[0])
 
     # One case ------------------------------------------------------------------
 
@@ -219,9 +225,9 @@ class Fuzzer:
             self.report(number, setup, query, failure)
             raise
         finally:
-            if not session.connection.closed:
+            if not session.connection.is_lost():
                 session.run('DROP SCHEMA IF EXISTS %s CASCADE' % self.schema)
-                session.connection.close()
+            session.connection.close()
         self.counts.cases += 1
 
     def check_released(self, session):
@@ -254,40 +260,56 @@ class Fuzzer:
             with open(self.options.log, errors='replace') as log:
                 print(''.join(log.readlines()[-40:]))
 
-    def run(self):
+    def run(self, job):
+        """Runs every options.jobs'th case; true if no case failed."""
         options = self.options
         start = time.monotonic()
-        number = options.one if options.one is not None else options.first
-        while True:
+        number = options.one if options.one is not None else options.first + job
+        while number < options.first + options.cases or number == options.one:
             try:
                 self.case(number)
             except Failure:
-                print(self.counts)
-                return 1
-            number += 1
-            if options.one is not None or number >= options.first + options.cases \
-                    or time.monotonic() - start > options.seconds:
+                return False
+            number += options.jobs
+            if options.one is not None or time.monotonic() - start > options.seconds:
                 break
-        print('seed %s: %s' % (options.seed, self.counts))
-        if self.counts.ours < options.min_ours * self.counts.queries:
-            print('fewer than %g of the queries had a plan of ours' % options.min_ours)
-            return 1
-        return 0
+        return True
+
+
+def run_job(options, job):
+    fuzzer = Fuzzer(options)
+    return fuzzer.run(job), fuzzer.counts
+
+
+def run(options):
+    counts = Counts()
+    passed = True
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        for job_passed, job_counts in pool.map(run_job, [options] * options.jobs, range(options.jobs)):
+            passed = passed and job_passed
+            counts.add(job_counts)
+    print('seed %s: %s' % (options.seed, counts))
+    if passed and counts.ours < options.min_ours * counts.queries:
+        print('fewer than %g of the queries had a plan of ours' % options.min_ours)
+        return False
+    return passed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--dsn', default='', help='libpq connection string')
     parser.add_argument('--seed', default='1')
+    parser.add_argument('--jobs', type=int, default=1, help='processes that share the cases')
     parser.add_argument('--seconds', type=float, default=60, help='start no case after this time')
     parser.add_argument('--cases', type=int, default=sys.maxsize, help='stop after so many cases')
     parser.add_argument('--first', type=int, default=0, help='number of the first case')
     parser.add_argument('--one', type=int, help='run this case only')
     parser.add_argument('--queries', type=int, default=40, help='queries of a case')
     parser.add_argument('--min-ours', type=float, default=0.3, help='share of queries that must have a plan of ours')
+    parser.add_argument('--device', default='', help='how the name of the device begins that plans of ours must run on')
     parser.add_argument('--out', default='fuzz-out', help='directory for failing cases')
     parser.add_argument('--log', help="the server's log, shown when a connection is lost")
-    sys.exit(Fuzzer(parser.parse_args()).run())
+    sys.exit(0 if run(parser.parse_args()) else 1)
 
 
 if __name__ == '__main__':

@@ -59,7 +59,7 @@ open_device(uint32_t threads)
 
 	if (name != NULL && strcmp(name, "cuda") == 0)
 		device_ops = &gpuscan_cuda_device;
-	device = device_ops->open(threads, &error);
+	device = device_ops->open(0, threads, &error);
 	if (device == NULL)
 	{
 		printf("1..0 # SKIP the %s device does not open: %s\n", device_ops->name, error);

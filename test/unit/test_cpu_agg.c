@@ -408,6 +408,48 @@ test_threads(uint32_t n, uint32_t ngroups, bool with_key)
 	free(records);
 }
 
+/* Passes have each group once, and together all of them. */
+static void
+test_passes(uint32_t n, uint32_t ngroups)
+{
+	Record *records = make_records(n, ngroups, 5);
+	Table *table = make_table(records, n);
+	const GpuScanLayout *l = layout();
+	Everything e = everything(true);
+	Run *whole = run_with(e.program, table, 0, 0);
+	Run *all = new_run();
+	size_t most = 0;
+
+	all->rows = malloc(2 * whole->size + 1);
+	all->row_size = whole->row_size;
+	for (uint32_t i = 0; i < GPUSCAN_MAX_PASSES; i++)
+	{
+		GpuScanRequestOptions options = run_options(new_run(), e.program, &l, 1, 0);
+		Run *run;
+
+		/* a quarter in one pass, the others in fine ones, as after a pass that did not fit */
+		if (i > 0 && i % 4 == 0)
+			continue;
+		options.pass = (GpuScanPass){i == 0 ? 3 : GPUSCAN_MAX_PASSES - 1, i};
+		run = run_tables(device, &options, &table, 1, 8, i);
+		if (all->nrows + run->nrows <= 2 * whole->nrows)
+			memcpy(all->rows + all->nrows * all->row_size, run->rows, run->nrows * run->row_size);
+		all->nrows += run->nrows;
+		if (i > 0 && run->nrows > most)
+			most = run->nrows;
+		release(run);
+	}
+	ok(all->nrows == whole->nrows && most < whole->nrows / 20, "%zu groups in passes, %zu at most",
+	   whole->nrows, most);
+	sort_rows(all, e.key);
+	sort_rows(whole, e.key);
+	ok(memcmp(all->rows, whole->rows, whole->size) == 0, "they are those of one pass");
+	release(all);
+	release(whole);
+	free_table(table);
+	free(records);
+}
+
 /* GROUP BY text, a nullable int, a float, a wide numeric; count(*) */
 static void
 test_keys(void)
@@ -792,6 +834,7 @@ main(void)
 	test_threads(20000, 500, true);
 	test_threads(60000, 40000, true);
 	test_threads(60000, 1, false);
+	test_passes(20000, 5000);
 	test_keys();
 	test_floats();
 	test_errors();

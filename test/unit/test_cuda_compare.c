@@ -160,6 +160,9 @@ add_sources(Builder *b)
 	add_param(b, GPUSCAN_I32, below(20));
 	add_param(b, GPUSCAN_I64, -5);
 	add_param(b, GPUSCAN_I128, 123456);
+	/* some sums of these overflow */
+	add_param(b, GPUSCAN_I128, below(2) ? 1 : -1);
+	b->params[b->header.nparams - 1].hi ^= UINT64_C(1) << (48 + below(14));
 	add_f64(b, 2.5);
 	add_text(b, "abc7");
 	add_null(b, below(GPUSCAN_TEXT));
@@ -460,13 +463,13 @@ main(int argc, char **argv)
 	Table *large;
 
 	seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	devices[1].device = gpuscan_cuda_device.open(0, &error);
+	devices[1].device = gpuscan_cuda_device.open(0, 0, &error);
 	if (devices[1].device == NULL)
 	{
 		printf("1..0 # SKIP %s\n", error);
 		return 0;
 	}
-	devices[0].device = gpuscan_cpu_device.open(0, &error);
+	devices[0].device = gpuscan_cpu_device.open(0, 0, &error);
 	layouts[0] = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, missing);
 	layouts[1] = new_layout(other_attrs, sizeof(other_attrs) / sizeof(attrs[0]), NUM_COLUMNS, NULL);
 	tables[0] = random_table(3000, 40, 0, false);

@@ -23,7 +23,7 @@ static int calls;	 /* that could fail */
 static int fail_at;	 /* the call that fails; 0: none */
 static int error;	 /* and what it returns */
 static int pieces;	 /* of device memory, allocated and not freed */
-static bool persist; /* once lost, a context stays lost */
+static bool persist; /* all calls from there on fail: a lost context stays lost */
 
 /* What a call is to return instead of doing anything, or 0 */
 static int
@@ -94,6 +94,10 @@ FAULTY(launch, false,
 		unsigned bz, unsigned shared, CUstream stream, void **params, void **extra),
 	   (function, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 
+FAULTY(event_create, false, (CUevent * event, unsigned flags), (event, flags))
+FAULTY(event_record, false, (CUevent event, CUstream stream), (event, stream))
+FAULTY(event_elapsed, false, (float *ms, CUevent start, CUevent end), (ms, start, end))
+
 static void
 replace_functions(void)
 {
@@ -109,6 +113,9 @@ replace_functions(void)
 	gpuscan_cuda.copy_on_device = faulty_copy_on_device;
 	gpuscan_cuda.fill = faulty_fill;
 	gpuscan_cuda.launch = faulty_launch;
+	gpuscan_cuda.event_create = faulty_event_create;
+	gpuscan_cuda.event_record = faulty_event_record;
+	gpuscan_cuda.event_elapsed = faulty_event_elapsed;
 }
 
 static const GpuScanAttr attrs[] = {{4, 4, 0, 0}, {8, 8, 0, 1}, {-1, 4, 0, 2}};
@@ -155,7 +162,7 @@ make_program(bool with_keys)
 
 /* Fails the 1st, 2nd, ... call until the query passes. */
 static void
-test_faults(const char *name, int with_error, bool with_keys, Table *table)
+test_faults(const char *name, int with_error, bool lasts, bool with_keys, Table *table)
 {
 	const GpuScanLayout *layout = new_layout(attrs, 3, 3, NULL);
 	GpuScanProgram *program = make_program(with_keys);
@@ -175,7 +182,7 @@ test_faults(const char *name, int with_error, bool with_keys, Table *table)
 		error = 0;
 		device = open_device(0);
 		error = with_error;
-		persist = with_error != CUDA_ERROR_OUT_OF_MEMORY;
+		persist = lasts;
 		calls = 0;
 		pieces = 0;
 		run = run_table(device, program, layout, table, 0);
@@ -205,10 +212,11 @@ main(void)
 	first = open_device(0);
 	table = make_table(30000);
 	replace_functions();
-	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, table);
-	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, false, table);
-	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, table);
-	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, false, table);
+	test_faults("no memory once, groups", CUDA_ERROR_OUT_OF_MEMORY, false, true, table);
+	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, true, table);
+	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, true, false, table);
+	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, true, table);
+	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, true, false, table);
 	gpuscan_cuda = real;
 	device_ops->close(first);
 	return done_testing();

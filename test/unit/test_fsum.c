@@ -339,6 +339,31 @@ test_capacity(void)
 	ok(gs_fsum5_result(&sum) == ldexp(x, 33), "2^33 summands");
 }
 
+/* Against the library's functions, for numbers of any size */
+static void
+test_rounding(void)
+{
+	uint64_t seed = 5;
+	int wrong = 0;
+
+	for (int i = 0; i < 200000; i++)
+	{
+		gs_u128 magnitude = (gs_u128) unit_random(&seed) << 64 | unit_random(&seed);
+		int exponent = (int) (unit_random(&seed) % 2000) - 1074;
+
+		magnitude >>= unit_random(&seed) % 128;
+		/* ties, and numbers next to them */
+		if (i % 4 == 0)
+			magnitude = (magnitude >> 60 << 60) + (i % 3);
+		/* subnormal results are exact, as sums are */
+		if (exponent < -1022)
+			magnitude = magnitude % 2 + (gs_u128) (i % 1000);
+		wrong +=
+			!same_bits(gs_fsum_round(magnitude, exponent), ldexp((double) magnitude, exponent));
+	}
+	ok(wrong == 0, "rounding agrees with the library");
+}
+
 int
 main(void)
 {
@@ -353,5 +378,6 @@ main(void)
 	test_values();
 	test_square_values();
 	test_capacity();
+	test_rounding();
 	return done_testing();
 }

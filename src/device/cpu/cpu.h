@@ -108,10 +108,13 @@ typedef struct CpuPlan
 	const GpuScanProgram *program;
 	CpuPhase phases[CPU_NUM_PHASES];
 	uint16_t ncarried;
-	uint16_t *carried;	  /* registers that the rest takes over from the filter */
+	uint16_t *carried; /* registers that the rest takes over from the filter */
+	uint16_t nlast;
+	uint16_t *last;		  /* registers that keys and aggregates read */
 	uint16_t max_fetches; /* of any CpuDecode */
 	uint32_t nlayouts;
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
+	GpuScanPass pass;
 	bool needs_check;		  /* states must be looked at before the end */
 	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
@@ -216,6 +219,7 @@ typedef struct CpuKeys
 	bool owned;		 /* texts are the data of a CpuBytes that outlives the table */
 	uint32_t *nulls; /* bit k: key k is NULL; its value is zero */
 	uint32_t *hashes;
+	uint32_t *other_hashes; /* bits that are not in `hashes`, for passes */
 	CpuKeyColumn *columns;
 } CpuKeys;
 
@@ -225,6 +229,9 @@ extern void gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program);
 /* False if a key is an error. */
 extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
 								  const CpuRegister *registers, uint32_t n);
+
+/* Lists the tuples whose groups are the pass's; returns how many. */
+extern uint32_t gpuscan_cpu_keys_select(const CpuKeys *keys, GpuScanPass pass, uint16_t *kept);
 
 /*
  * Group tables, groups.c

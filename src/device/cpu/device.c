@@ -86,6 +86,7 @@ struct GpuScanDevice
 	pthread_cond_t work; /* something may be there to do */
 	uint32_t nthreads;
 	pthread_t *threads;
+	uint64_t memory_total;
 	_Atomic uint64_t memory_used; /* by all requests */
 
 	/* Protected by `lock` */
@@ -350,14 +351,22 @@ worker_main(void *arg)
 
 static void cpu_close(GpuScanDevice *device);
 
+static int
+cpu_count(const char **error)
+{
+	(void) error;
+	return 1;
+}
+
 static GpuScanDevice *
-cpu_open(uint32_t threads, const char **error)
+cpu_open(int number, uint32_t threads, const char **error)
 {
 	GpuScanDevice *device = calloc(1, sizeof(GpuScanDevice));
 	long ncpus = sysconf(_SC_NPROCESSORS_ONLN);
 	sigset_t all;
 	sigset_t saved;
 
+	(void) number;
 	if (threads == 0)
 		threads = ncpus > 0 ? (uint32_t) ncpus : 1;
 	if (device != NULL)
@@ -368,6 +377,7 @@ cpu_open(uint32_t threads, const char **error)
 		*error = "out of memory";
 		return NULL;
 	}
+	device->memory_total = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_cond_init(&device->work, NULL);
 
@@ -414,6 +424,14 @@ cpu_close(GpuScanDevice *device)
 	pthread_mutex_destroy(&device->lock);
 	free(device->threads);
 	free(device);
+}
+
+static void
+cpu_status(GpuScanDevice *device, GpuScanDeviceStatus *status)
+{
+	memset(status, 0, sizeof(*status));
+	status->memory_total = device->memory_total;
+	status->memory_used = atomic_load_explicit(&device->memory_used, memory_order_relaxed);
 }
 
 static GpuScanCode
@@ -503,7 +521,9 @@ cpu_end(GpuScanRequest *request)
 const GpuScanDeviceOps gpuscan_cpu_device = {
 	.name = "cpu",
 	.batch_blocks = 32, /* pages that stay in a core's cache, and work for each thread */
+	.count = cpu_count,
 	.open = cpu_open,
+	.status = cpu_status,
 	.close = cpu_close,
 	.begin = cpu_begin,
 	.push = cpu_push,

@@ -6,7 +6,8 @@
  * Every key becomes words that are equal exactly where PostgreSQL calls the
  * keys equal: integers as int64_t, floats as the bits of a double with one NaN,
  * NULLs as zero with a bit beside.  The hash depends on nothing but the key,
- * so every thread gives a group the same one.
+ * so every thread gives a group the same one.  Tables use its upper half,
+ * passes the lower one.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,8 +23,10 @@ gpuscan_cpu_keys_create(CpuKeys *keys, const GpuScanProgram *program)
 	memset(keys, 0, sizeof(*keys));
 	keys->nulls = calloc(CPU_CHUNK, sizeof(uint32_t));
 	keys->hashes = calloc(CPU_CHUNK, sizeof(uint32_t));
+	keys->other_hashes = calloc(CPU_CHUNK, sizeof(uint32_t));
 	keys->columns = calloc((size_t) program->nkeys + 1, sizeof(CpuKeyColumn));
-	if (keys->nulls == NULL || keys->hashes == NULL || keys->columns == NULL)
+	if (keys->nulls == NULL || keys->hashes == NULL || keys->other_hashes == NULL ||
+		keys->columns == NULL)
 		return false;
 	for (int k = 0; k < program->nkeys; k++)
 	{
@@ -41,6 +44,7 @@ gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program)
 	for (int k = 0; keys->columns != NULL && k < program->nkeys; k++)
 		free(keys->columns[k].buffer);
 	free(keys->columns);
+	free(keys->other_hashes);
 	free(keys->hashes);
 	free(keys->nulls);
 	memset(keys, 0, sizeof(*keys));
@@ -176,6 +180,22 @@ gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program, const CpuReg
 	for (int k = 0; k < program->nkeys; k++)
 		hash_column(&keys->columns[k], key[k].cls, hashes, n);
 	for (uint32_t i = 0; i < n; i++)
+	{
 		keys->hashes[i] = (uint32_t) (hashes[i] >> 32);
+		keys->other_hashes[i] = (uint32_t) hashes[i];
+	}
 	return true;
+}
+
+uint32_t
+gpuscan_cpu_keys_select(const CpuKeys *keys, GpuScanPass pass, uint16_t *kept)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < keys->n; i++)
+	{
+		kept[n] = (uint16_t) i;
+		n += (keys->other_hashes[i] & pass.mask) == pass.number;
+	}
+	return n;
 }

@@ -10,7 +10,7 @@
  *			keep the tuples for which it is true
  *			for an aggregation
  *				decode and evaluate the rest for them
- *				find their groups, advance the aggregates
+ *				find their groups, those of the pass alone, advance the aggregates
  *
  * A tuple with a toasted value is deferred where the value would be read: one
  * that the filter rejects never is, if only the aggregates need it.
@@ -176,6 +176,33 @@ compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 						 kept, n);
 }
 
+/* Finds the groups of the chunk's tuples, and drops those of other passes. */
+static GpuScanCode
+find_groups(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanProgram *program = plan->program;
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
+	CpuTuples *tuples = &partial->tuples;
+
+	if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
+		return GPUSCAN_LEFT_TO_POSTGRES;
+	if (plan->pass.mask != 0)
+	{
+		uint16_t kept[CPU_CHUNK];
+
+		tuples->n = gpuscan_cpu_keys_select(&partial->keys, plan->pass, kept);
+		for (int i = 0; i < plan->nlast; i++)
+			compact_register(&partial->registers[plan->last[i]], classes[plan->last[i]], kept,
+							 tuples->n);
+		if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
+			return GPUSCAN_LEFT_TO_POSTGRES;
+	}
+	if (!gpuscan_cpu_groups_find(&partial->groups, &partial->keys, partial->rows))
+		return GPUSCAN_OUT_OF_MEMORY;
+	return GPUSCAN_OK;
+}
+
 /* Tells what became of the tuples with a fault; `keep` turns false for them. */
 static GpuScanCode
 report_faults(CpuPartial *partial, uint8_t *keep)
@@ -278,10 +305,10 @@ aggregate_chunk(CpuPartial *partial)
 	}
 	else
 	{
-		if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
-			return GPUSCAN_LEFT_TO_POSTGRES;
-		if (!gpuscan_cpu_groups_find(&partial->groups, &partial->keys, partial->rows))
-			return GPUSCAN_OUT_OF_MEMORY;
+		GpuScanCode code = find_groups(partial);
+
+		if (code != GPUSCAN_OK)
+			return code;
 	}
 	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows, single,
 							   partial->sets, partial->pairs);

@@ -77,6 +77,7 @@ create_phases(CpuPlan *plan)
 	uint8_t filter[UINT16_MAX + 1] = {0};
 	uint8_t rest[UINT16_MAX + 1] = {0};
 	uint8_t read[UINT16_MAX + 1] = {0};
+	uint8_t last[UINT16_MAX + 1];
 
 	mark_needed(program, filter, program->filter);
 	for (int i = 0; i < program->nkeys; i++)
@@ -91,6 +92,7 @@ create_phases(CpuPlan *plan)
 		read[aggs[i].arg] = 1;
 		read[aggs[i].filter] = 1;
 	}
+	memcpy(last, read, sizeof(last));
 
 	for (int i = 0; i < CPU_NUM_PHASES; i++)
 	{
@@ -100,7 +102,8 @@ create_phases(CpuPlan *plan)
 			return false;
 	}
 	plan->carried = calloc((size_t) program->ninputs + program->ninstrs + 1, sizeof(uint16_t));
-	if (plan->carried == NULL)
+	plan->last = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
+	if (plan->carried == NULL || plan->last == NULL)
 		return false;
 
 	for (int i = 0; i < program->ninputs; i++)
@@ -126,6 +129,11 @@ create_phases(CpuPlan *plan)
 			if (!filter[reg])
 				mark_read(&instrs[i], read);
 		}
+	}
+	for (int i = 0; i < program->nregs; i++)
+	{
+		if (last[i])
+			plan->last[plan->nlast++] = (uint16_t) i;
 	}
 	for (int i = 0; i < CPU_NUM_PHASES; i++)
 		qsort(plan->phases[i].inputs, plan->phases[i].ninputs, sizeof(GpuScanInput),
@@ -293,6 +301,7 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 	if (plan == NULL)
 		return NULL;
 	plan->program = options->program;
+	plan->pass = options->pass;
 	plan->tuples_expected =
 		options->tuples_expected / (options->threads > 0 ? options->threads : 1);
 	if (!create_phases(plan) || !create_layouts(plan, options))
@@ -324,5 +333,6 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 	}
 	free(plan->layouts);
 	free(plan->carried);
+	free(plan->last);
 	free(plan);
 }

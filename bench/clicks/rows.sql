@@ -1,21 +1,9 @@
--- Page views of a web shop over 90 days, :rows of them, the same on every run.
+-- Makes the rows 1 to :rows of clicks, the same on every run; session :session
+-- of :sessions takes its turn at every 10,000 of them.
 --
 -- Every value is a function of the row's number through PostgreSQL's own hash,
 -- so nothing depends on random()'s state.  A few users, categories and
 -- countries have most of the rows; time runs with the physical order, nearly.
-
-SET synchronize_seqscans = off;
-
-CREATE TABLE clicks
-(
-	user_id		int NOT NULL,
-	ts			timestamp NOT NULL,
-	category	int NOT NULL,
-	duration	float8,				-- seconds; NULL: the page was left open
-	load_ms		int NOT NULL,
-	price		numeric(10,2),		-- of what was bought; NULL: nothing
-	country		text NOT NULL
-);
 
 -- The Nth number of row i, in (0, 1).
 CREATE FUNCTION pg_temp.u(i bigint, n bigint) RETURNS float8
@@ -33,10 +21,6 @@ SELECT 1 + floor(1000000 * pg_temp.u(i, 1) ^ 2)::int8 * 7919 % 1000000,
 	   150 / (pg_temp.u(i, 5) + 0.005),
 	   CASE WHEN i % 20 <> 9 THEN floor(-4500 * ln(pg_temp.u(i, 6)))::int * 0.01 END,
 	   countries[1 + floor(200 * pg_temp.u(i, 7) ^ 3)::int]
-FROM generate_series(1, :rows) i,
+FROM generate_series(:session * 10000, :rows - 1, :sessions * 10000) turn,
+	 generate_series(turn + 1, least(turn + 10000, :rows)) i,
 	 string_to_array(trim(:'countries'), ' ') countries;
-
-VACUUM (ANALYZE) clicks;
-CREATE EXTENSION pg_prewarm;
-SELECT pg_size_pretty(pg_relation_size('clicks')) AS size, pg_prewarm('clicks') AS blocks;
-CHECKPOINT;

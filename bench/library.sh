@@ -1,0 +1,63 @@
+# What the scripts of this folder share, beside test/environment.sh; sourced by bash.
+
+clicks=$top/bench/clicks
+queries=()
+for file in "$clicks"/[0-9]-*.sql; do
+	queries+=("$(basename "$file" .sql)")
+done
+
+sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 "$@"; }
+
+# load_clicks ROWS SESSIONS: the table, every block settled and in the buffers.
+load_clicks()
+{
+	local session pids=() pid
+
+	cd "$clicks"
+	sql -f table.sql
+	for ((session = 0; session < $2; session++)); do
+		sql -v rows="$1" -v session=$session -v sessions="$2" -f rows.sql &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || die 'the table could not be loaded'
+	done
+	sql -c 'VACUUM (ANALYZE) clicks' -c CHECKPOINT
+	sql -F ', ' -c "SELECT pg_size_pretty(pg_relation_size('clicks')), pg_prewarm('clicks') || ' blocks'"
+	cd - > /dev/null
+}
+
+# plan SETTINGS NAME: of query NAME.
+plan() { sql -c "$1 EXPLAIN (COSTS OFF) $(cat "$clicks/$2.sql")"; }
+
+# same_answers SETTINGS NAME: compares the rows of query NAME, gpuscan off and on.
+same_answers()
+{
+	local query
+
+	query=$(cat "$clicks/$2.sql")
+	{
+		echo "$1 SET gpuscan.enabled = off; CREATE TEMP TABLE off AS $query;"
+		echo "SET gpuscan.enabled = on; CREATE TEMP TABLE \"on\" AS $query;"
+		cat "$clicks/compare.sql"
+	} | sql 2>&1 | sed 's/^INFO:  //'
+}
+
+# times SETTINGS NAME RUNS: of query NAME in ms, one in a line.  The rows of the
+# result are consumed on the server, by counting each of their columns.
+times()
+{
+	local query columns run
+
+	query=$(cat "$clicks/$2.sql")
+	columns=$(sql -F ' ' <<< "$query \\gdesc" | awk '{ printf ", count(%s)", $1 }')
+	{
+		echo "$1"
+		echo '\timing on'
+		for ((run = 0; run < $3; run++)); do
+			echo "SELECT count(*)$columns FROM ($query) AS q;"
+		done
+	} | sql | awk '/^Time:/ { print $2 }'
+}
+
+median() { sort -n | awk '{ lines[NR] = $0 } END { print lines[int((NR + 1) / 2)] }'; }

@@ -1,0 +1,72 @@
+/*-------------------------------------------------------------------------
+ *
+ * codegen_impl.h
+ *	  What the files of code generation share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CUDA_CODEGEN_IMPL_H
+#define GPUSCAN_CUDA_CODEGEN_IMPL_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codegen.h"
+
+/* Where an aggregate keeps what in a group's row on the device */
+typedef struct AggPlace
+{
+	uint32_t counter; /* of arguments that count or, without a filter, that do not; 0: none */
+	uint32_t state;
+	uint32_t windows;  /* of a float sum */
+	uint32_t distinct; /* number of its table */
+} AggPlace;
+
+typedef struct Generator
+{
+	FILE *out;
+	const CpuPlan *plan;
+	const GpuScanProgram *program;
+	const uint8_t *classes;
+	CudaSource *source;
+	AggPlace *places;
+	uint32_t *key_offsets;
+	uint32_t count_offset;
+	uint32_t nshapes;
+	uint32_t first_of_shape[CUDA_MAX_SHAPES]; /* a layout of each shape */
+} Generator;
+
+#define EMIT(...) fprintf(g->out, __VA_ARGS__)
+
+static inline bool
+is_float(unsigned cls)
+{
+	return cls == GPUSCAN_F32 || cls == GPUSCAN_F64;
+}
+
+/* The type of a register of each class, codegen.c */
+extern const char *const gpuscan_cuda_types[GPUSCAN_NUM_CLASSES];
+
+/*
+ * codegen_group.c
+ */
+
+/* Lays a group's row out. */
+extern void gpuscan_cuda_place_states(Generator *g);
+
+/* The struct of aggregate.h of an aggregate's state */
+extern const char *gpuscan_cuda_state_type(const GpuScanAgg *agg);
+
+/* Of k_run: the struct Found; finding room for a tuple; filling Found; the advance */
+extern void gpuscan_cuda_emit_found_struct(Generator *g, bool local);
+extern void gpuscan_cuda_emit_prepare(Generator *g);
+extern void gpuscan_cuda_emit_found(Generator *g);
+extern void gpuscan_cuda_emit_advance(Generator *g, bool local);
+
+/* Kernels */
+extern void gpuscan_cuda_emit_rehash(Generator *g);
+extern void gpuscan_cuda_emit_rehash_pairs(Generator *g);
+extern void gpuscan_cuda_emit_anchor(Generator *g);
+extern void gpuscan_cuda_emit_emit(Generator *g);
+
+#endif /* GPUSCAN_CUDA_CODEGEN_IMPL_H */
