@@ -213,15 +213,18 @@ set_client_sizes(uint32 threads)
 {
 	uint32 batch_blocks = GPUSCAN_BATCH_BLOCKS;
 	uint32 feeders = 1;
+	bool on_gpus = true;
 
 	for (int i = 0; i < ndevices; i++)
 	{
 		batch_blocks = Min(batch_blocks, devices[i].ops->batch_blocks);
+		on_gpus &= devices[i].entry->cuda;
 		feeders =
 			Max(feeders, devices[i].entry->cuda ? CUDA_FEEDERS : threads / CPU_THREADS_PER_FEEDER);
 	}
 	gpuscan_shared->batch_blocks = batch_blocks;
 	gpuscan_shared->feeders = feeders;
+	gpuscan_shared->on_gpus = on_gpus;
 }
 
 void
