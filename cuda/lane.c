@@ -430,9 +430,11 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 			else if (plan.places_size > 0)
 				to->places = copy_to_pinned(&pinned, block->staged,
 											block->ntuples * sizeof(GpuScanStagedTuple));
-			slot->bytes += block->size + block->ntuples * (block->offsets != NULL
-															   ? sizeof(uint16_t)
-															   : sizeof(GpuScanStagedTuple));
+			slot->bytes += block->size;
+			if (block->staged != NULL)
+				slot->bytes += block->ntuples * sizeof(GpuScanStagedTuple);
+			else if (block->offsets != NULL)
+				slot->bytes += block->ntuples * sizeof(uint16_t);
 			outcome += block->ntuples;
 			to++;
 		}
@@ -558,6 +560,9 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 			return GPUSCAN_OK;
 		if (gpuscan_cuda_is_ended(request))
 			return GPUSCAN_CANCELLED;
+		/* a table that could not grow may lack a part; its result is not wanted any more */
+		if (request->code != GPUSCAN_OK)
+			return request->code;
 		/* in the order of their launches */
 		for (int i = 1; i < CUDA_SLOTS; i++)
 		{

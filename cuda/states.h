@@ -562,15 +562,20 @@ struct SumHead
 #define SUM_BASE 0xFFFF
 #define SUM_SPECIAL 16
 
-/* Makes sure that the windows reach up to `top`; false: the tuple waits. */
+/*
+ * Makes sure that the windows reach up to the top of a summand; false: the tuple
+ * waits.  A zero needs no window, and would anchor them too low for others.
+ */
 GS_DEVICE bool
-sum_reach(const CudaLaunch &launch, SumHead *s, int32_t top)
+sum_reach(const CudaLaunch &launch, SumHead *s, int32_t top, bool is_zero)
 {
 	uint64_t head = load_relaxed((const uint64_t *) s);
 	uint32_t base = (uint32_t) head;
 
 	if ((int32_t) (head >> 32) < top)
 		atomicMax(&s->top, top);
+	if (is_zero)
+		return true;
 	while ((base & SUM_BASE) == 0)
 	{
 		uint32_t old = atomicCAS(&s->base, base, base | (uint32_t) (top + 2));
@@ -589,9 +594,8 @@ sum_prepare(const CudaLaunch &launch, SumHead *s, double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
-	if (parts.exponent > limit || parts.mantissa == 0)
-		return true;
-	return sum_reach(launch, s, gs_fsum_cut(parts).top);
+	return parts.exponent > limit ||
+		   sum_reach(launch, s, gs_fsum_cut(parts).top, parts.mantissa == 0);
 }
 
 GS_DEVICE_CALL bool
@@ -599,9 +603,8 @@ sum_prepare_square(const CudaLaunch &launch, SumHead *s, double value)
 {
 	GsFloatParts parts = gs_float_parts(value);
 
-	if (parts.exponent > GS_FSUM_F64_LIMIT || parts.mantissa == 0)
-		return true;
-	return sum_reach(launch, s, gs_fsum_cut_square(parts).top);
+	return parts.exponent > GS_FSUM_F64_LIMIT ||
+		   sum_reach(launch, s, gs_fsum_cut_square(parts).top, parts.mantissa == 0);
 }
 
 /* Adds pieces, if there are any, to n windows. */

@@ -57,6 +57,6 @@ SELECT * FROM gpuscan_test.check('SELECT sum(x) FROM special', 'SELECT sum(x) FR
 -- Around 18 and 38 digits.
 CREATE TABLE digits AS SELECT i AS id, s.x::numeric(18,0) AS a, (s.x::numeric * 10 + 9)::numeric(19,0) AS b, (s.x || repeat('9', 20))::numeric(38,0) AS c
   FROM unnest('{999999999999999999,-999999999999999999,999999999999999998,1,0}'::text[]) WITH ORDINALITY s(x, i);
-SELECT * FROM gpuscan_test.check('SELECT sum(a), avg(a), min(a), max(a) FROM digits', 'SELECT sum(b), avg(b), min(b), max(b) FROM digits', 'SELECT sum(c), avg(c), min(c), max(c) FROM digits',
+SELECT * FROM gpuscan_test.check('SELECT sum(a), avg(a), min(a), max(a) FROM digits', 'SELECT sum(b), avg(b), min(b), max(b) FROM digits', 'SELECT sum(c), avg(c), min(c), max(c) FROM digits WHERE id <> 3',
   'SELECT sum(a + a), sum(a * 10), sum(a - 1) FROM digits', 'SELECT sum(a * a), sum(b * b) FROM digits', 'SELECT sum(c + c), sum(c * 10) FROM digits', 'SELECT id FROM digits WHERE a * a > b', 'SELECT id FROM digits WHERE c = 99999999999999999999',
   'SELECT a * 7, count(*) FROM digits GROUP BY 1', 'SELECT c, count(*) FROM digits GROUP BY c', 'SELECT var_pop(a), stddev(b), variance(c) FROM digits');

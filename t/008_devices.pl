@@ -29,6 +29,12 @@ sub device_of
 	return sql("SET gpuscan.force = on; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) $query") =~ /Device: (.*)/ ? $1 : undef;
 }
 
+# What the planner estimates for it
+sub cost_of
+{
+	return sql("SET gpuscan.force = on; EXPLAIN $_[0]") =~ /GpuAgg\)\s+\(cost=[\d.]+?\.\.([\d.]+)/ ? $1 : undef;
+}
+
 # A query meets a failure: its answer is right; then the service starts once more.
 sub fails
 {
@@ -58,6 +64,7 @@ no_requests_left($node, 'no request is left');
 my $log = slurp_file($node->logfile);
 like($log, qr/FATAL:  gpuscan device "cpu" failed/, 'the log says that it failed');
 unlike($log, qr/alone/, 'it is not left alone');
+my $cost = cost_of($grouped);
 $node->stop('fast');
 
 # Every GPU, by default.
@@ -69,6 +76,7 @@ unlike(slurp_file($node->logfile), qr/cannot be registered/, 'shared buffers are
 is(sql('SELECT device, name, state, memory_total, memory_limit, memory_used, running, failures FROM gpuscan_devices'),
 	join("\n", map { "cuda:$_|Fake GPU $_|running|10737418240|8589934592|0|0|0" } 0, 1), 'the view shows both');
 is(device_of($none), 'cuda:0 (Fake GPU 0)', 'the first serves where none has a request');
+cmp_ok(cost_of($grouped), '<', $cost, 'a plan costs less on GPUs');
 same_answer($node, $none, 'a scan without rows');
 
 # The device's memory as a whole

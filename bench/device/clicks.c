@@ -9,7 +9,8 @@
  * Heap pages of the clicks table are made in shared memory that is registered
  * with the device, as PostgreSQL's buffers would be, and pushed in batches of 32
  * pages.  Printed are the first run (with compiling), and of five more the
- * median and bytes of pages per second.  It fails if a point of the sweep is twice
+ * median and bytes of pages per second; then what compiling took, and the kernels
+ * of the last run.  It fails if a point of the sweep is twice
  * as slow as its neighbour.
  *
  *-------------------------------------------------------------------------
@@ -286,6 +287,8 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 	double rate;
 	size_t rows = 0;
 	uint64_t memory = 0;
+	double compiled = 0;
+	double kernel = 0;
 
 	for (int i = 0; i < NUM_RUNS; i++)
 	{
@@ -296,14 +299,16 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 			printf("code %d\n", run->finish_code);
 		rows = run->nrows;
 		memory = run->stats.memory;
+		compiled += (double) run->stats.compile_ns / 1e6;
+		kernel = (double) run->stats.kernel_ns / 1e6;
 		release(run);
 	}
 	qsort(times + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
 	qsort(scans + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
 	rate = (double) npages * PAGE_SIZE / times[3] / 1e6;
 	if (name != NULL)
-		printf("%-18s %10.1f %10.1f %10.1f %8.1f %9zu %8.1f\n", name, times[0], times[3], scans[3],
-			   rate, rows, (double) memory / 1e6);
+		printf("%-18s %10.1f %10.1f %10.1f %8.1f %9zu %8.1f %10.1f %10.1f\n", name, times[0],
+			   times[3], scans[3], rate, rows, (double) memory / 1e6, compiled, kernel);
 	else
 		printf("%zu,%.1f,%.1f,%.1f\n", rows, times[3], scans[3], rate);
 	fflush(stdout);
@@ -334,8 +339,8 @@ main(int argc, char **argv)
 	printf("%s: %.1f million rows, %.2f GB, registered in %.0f ms, %u batches under way\n",
 		   device_ops->name, (double) npages * rows_per_page / 1e6,
 		   (double) npages * PAGE_SIZE / 1e9, now_ms() - start, under_way);
-	printf("%-18s %10s %10s %10s %8s %9s %8s\n", "query", "first ms", "median ms", "scan ms",
-		   "GB/s", "rows", "MB used");
+	printf("%-18s %10s %10s %10s %8s %9s %8s %10s %10s\n", "query", "first ms", "median ms",
+		   "scan ms", "GB/s", "rows", "MB used", "compile ms", "kernel ms");
 	for (int q = 1; q <= 6; q++)
 		time_query(device, names[q], query(q), expected[q], layout, under_way);
 

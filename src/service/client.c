@@ -289,6 +289,12 @@ gpuscan_client_feeders(void)
 	return gpuscan_shared->feeders;
 }
 
+bool
+gpuscan_client_on_gpus(void)
+{
+	return gpuscan_shared != NULL && gpuscan_shared->on_gpus;
+}
+
 GpuScanClientBatch *
 gpuscan_client_batch(GpuScanClient *client)
 {

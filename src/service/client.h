@@ -79,6 +79,9 @@ extern GpuScanClient *gpuscan_client_join(GpuScanClientName leader, const char *
 /* Processes that can keep the device busy. */
 extern int gpuscan_client_feeders(void);
 
+/* True if every device that serves, or did last, is a GPU. */
+extern bool gpuscan_client_on_gpus(void);
+
 /* An empty batch to fill, or NULL while all are pushed and not yet released. */
 extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
 

@@ -96,6 +96,7 @@ typedef struct GpuScanShared
 	Latch *latch;
 	uint32 batch_blocks; /* that a batch had better have */
 	uint32 feeders;		 /* processes that can keep a device busy */
+	bool on_gpus;		 /* every device is one */
 
 	pg_atomic_uint32 ndevices; /* entries filled in; none goes away */
 	GpuScanDeviceEntry devices[GPUSCAN_MAX_DEVICE_ENTRIES];

@@ -47,7 +47,8 @@ class Counts:
     def __init__(self):
         self.cases = self.queries = self.ours = self.agg = self.scan = 0
         self.errors = Counter()      # by SQLSTATE
-        self.analyzed = self.replaced = self.spared = 0
+        self.analyzed = self.spared = 0
+        self.replaced = Counter()    # of what was looked at, by reason
         self.devices = Counter()     # that ran what was looked at
 
     def add(self, other):
@@ -56,12 +57,13 @@ class Counts:
 
     def __str__(self):
         return ('%d cases, %d queries: %d ours (%d with GpuAgg, %d with GpuScan), %s; '
-                '%d looked at ran on %s, replaced plan in %d; '
+                '%d looked at ran on %s, replaced plan in %d%s; '
                 'an error spared by a split filter in %d'
                 % (self.cases, self.queries, self.ours, self.agg, self.scan,
                    ', '.join('%d with error %s' % (n, code) for code, n in self.errors.most_common()) or 'no errors',
                    self.analyzed, ' and '.join('%s (%d)' % d for d in self.devices.most_common()) or 'no device',
-                   self.replaced, self.spared))
+                   self.replaced.total(), ''.join(' (%d: %s)' % (n, why) for why, n in self.replaced.most_common()),
+                   self.spared))
 
 
 def providers(node, found):
@@ -70,7 +72,7 @@ def providers(node, found):
         if 'Custom Plan Provider' in node:
             found.add(node['Custom Plan Provider'])
         if 'Replaced Plan' in node:
-            found.add('replaced')
+            found.add('replaced: ' + node['Replaced Plan'])
         if 'Device' in node:
             found.add('device ' + node['Device'])
         if node.get('Node Type') == 'Aggregate':
@@ -193,7 +195,7 @@ class Fuzzer:
                     found = self.look(session, query, True)
                     devices = [name.partition(' ')[2] for name in found if name.startswith('device ')]
                     counts.analyzed += 1
-                    counts.replaced += 'replaced' in found
+                    counts.replaced.update([mark.partition(': ')[2] for mark in found if mark.startswith('replaced: ')][:1])
                     counts.devices.update(devices)
                     elsewhere = [device for device in devices if not device.startswith(self.options.device)]
                     if elsewhere:

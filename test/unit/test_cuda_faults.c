@@ -118,6 +118,12 @@ replace_functions(void)
 	gpuscan_cuda.event_elapsed = faulty_event_elapsed;
 }
 
+/* Tuples that one launch takes, and that several take; their groups */
+#define FEW 30000
+#define FEW_GROUPS 30000
+#define MANY 400000
+#define MANY_GROUPS 40000
+
 static const GpuScanAttr attrs[] = {{4, 4, 0, 0}, {8, 8, 0, 1}, {-1, 4, 0, 2}};
 
 static Table *
@@ -162,7 +168,8 @@ make_program(bool with_keys)
 
 /* Fails the 1st, 2nd, ... call until the query passes. */
 static void
-test_faults(const char *name, int with_error, bool lasts, bool with_keys, Table *table)
+test_faults(const char *name, int with_error, bool lasts, bool with_keys, Table *table,
+			uint32_t ngroups)
 {
 	const GpuScanLayout *layout = new_layout(attrs, 3, 3, NULL);
 	GpuScanProgram *program = make_program(with_keys);
@@ -189,7 +196,7 @@ test_faults(const char *name, int with_error, bool lasts, bool with_keys, Table 
 		code = run->finish_code != GPUSCAN_OK ? run->finish_code : run->fetch_code;
 		passed = calls < fail_at;
 		/* a call after the last row may fail, and nobody notices */
-		wrong += code == GPUSCAN_OK ? run->nrows != (with_keys ? 30000 : 1) : code != expected;
+		wrong += code == GPUSCAN_OK ? run->nrows != (with_keys ? ngroups : 1) : code != expected;
 		wrong += passed && code != GPUSCAN_OK;
 		leaks += pieces != 0;
 		release(run);
@@ -205,18 +212,22 @@ main(void)
 {
 	GpuScanDevice *first;
 	Table *table;
+	Table *large;
 
 	setenv("GPUSCAN_TEST_DEVICE", "cuda", 1);
 
 	/* keeps the context, so that opening costs little */
 	first = open_device(0);
-	table = make_table(30000);
+	table = make_table(FEW);
+	large = make_table(MANY);
 	replace_functions();
-	test_faults("no memory once, groups", CUDA_ERROR_OUT_OF_MEMORY, false, true, table);
-	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, true, table);
-	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, true, false, table);
-	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, true, table);
-	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, true, false, table);
+	test_faults("no memory once, groups", CUDA_ERROR_OUT_OF_MEMORY, false, true, table, FEW_GROUPS);
+	test_faults("no memory, groups", CUDA_ERROR_OUT_OF_MEMORY, true, true, table, FEW_GROUPS);
+	test_faults("no memory, groups, several launches", CUDA_ERROR_OUT_OF_MEMORY, true, true, large,
+				MANY_GROUPS);
+	test_faults("no memory, no keys", CUDA_ERROR_OUT_OF_MEMORY, true, false, table, FEW_GROUPS);
+	test_faults("context lost, groups", ERROR_LAUNCH_FAILED, true, true, table, FEW_GROUPS);
+	test_faults("context lost, no keys", ERROR_LAUNCH_FAILED, true, false, table, FEW_GROUPS);
 	gpuscan_cuda = real;
 	device_ops->close(first);
 	return done_testing();
