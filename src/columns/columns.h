@@ -3,8 +3,7 @@
  * columns.h
  *	  Cached columns: encoding values to chunks, dictionaries, decoding.
  *
- * A range is GPUSCAN_RANGE_BLOCKS neighbouring heap blocks, at a multiple of
- * that number.  Of a range and an input there is one GpuScanChunk (chunk.h).
+ * A range is GPUSCAN_RANGE_BLOCKS neighbouring heap blocks (ranges.h).  Of a range and an input there is one GpuScanChunk (chunk.h).
  *
  * Values are given and returned as registers hold them: uint8_t, int32_t,
  * int64_t, __int128, float, double or GsText, and flags beside them.
@@ -84,6 +83,13 @@ gpuscan_columns_codes(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uin
 /* The flags alone. */
 extern uint8_t
 gpuscan_columns_flags(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uint8_t *flags);
+
+/*
+ * False if no row of a range, of whose inputs the chunks are, is one that the
+ * Program's filter keeps or that it leaves to PostgreSQL, skip.c.
+ */
+extern bool
+gpuscan_columns_may_pass(const GpuScanProgram *program, const GpuScanChunk *const *chunks);
 
 /* The values from row `first` on, where the chunk has them as registers do, or NULL. */
 static inline const void *

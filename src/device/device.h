@@ -21,6 +21,7 @@
 #ifndef GPUSCAN_DEVICE_H
 #define GPUSCAN_DEVICE_H
 
+#include "columns/columns.h"
 #include "program/program.h"
 
 typedef enum GpuScanCode
@@ -66,15 +67,46 @@ typedef struct GpuScanBlock
 	const uint16_t *offsets;		  /* NULL: line pointers 1 .. ntuples, or staged tuples */
 	const GpuScanStagedTuple *staged; /* staged tuples, or NULL */
 	uint8_t *outcome;
+	bool fills; /* its tuples go into the batch's columns too */
 } GpuScanBlock;
+
+/*
+ * Columns to make of a batch besides running it: of each input of the Program,
+ * the chunk of the tuples in the blocks that fill, in their order.  chunks and
+ * unfit come as NULL and false.  A chunk is the caller's to free(); one that is
+ * missing could not be made for lack of memory, or, where `unfit` is set, because
+ * of a value that has to be flagged or deferred.
+ */
+typedef struct GpuScanFill
+{
+	GpuScanDictionary *const *dictionaries; /* of each input, or NULL */
+	GpuScanChunk **chunks;
+	bool *unfit;
+} GpuScanFill;
 
 typedef struct GpuScanBatch
 {
 	uint32_t nblocks;
 	uint32_t pad;
 	const GpuScanBlock *blocks; /* stays in place until batch_done */
+	const GpuScanFill *fill;	/* the same; or NULL */
 	void *tag;
 } GpuScanBatch;
+
+/* Tuples of a range whose values lie in chunks: rows first .. first + n - 1. */
+typedef struct GpuScanRows
+{
+	uint16_t first;
+	uint16_t n;
+} GpuScanRows;
+
+typedef struct GpuScanCachedRange
+{
+	uint32_t nruns;
+	const GpuScanRows *runs;
+	const GpuScanChunk *const *chunks; /* of each input of the Program */
+	const GpuScanDictionary *const *dictionaries;
+} GpuScanCachedRange;
 
 typedef struct GpuScanRequestStats
 {
@@ -157,6 +189,14 @@ typedef struct GpuScanDeviceOps
 	GpuScanCode (*begin)(GpuScanDevice *device, const GpuScanRequestOptions *options,
 						 GpuScanRequest **request);
 	GpuScanCode (*push)(GpuScanRequest *request, const GpuScanBatch *batch);
+
+	/*
+	 * Ranges of an aggregation whose columns are at hand, all of which stay in
+	 * place until ended.  No answer: finish waits for them, and tells of a failure.
+	 * NULL for a device that does not take them, and makes no columns.
+	 */
+	GpuScanCode (*push_cached)(GpuScanRequest *request, const GpuScanCachedRange *ranges,
+							   uint32_t nranges);
 	GpuScanCode (*finish)(GpuScanRequest *request);
 
 	/*

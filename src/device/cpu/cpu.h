@@ -63,12 +63,14 @@ extern void gpuscan_cpu_arena_free(CpuArena *arena);
  * plan.c: the Program, taken apart.
  *
  * What the filter needs runs over every tuple, the rest over those it kept:
- * two phases, each with its inputs and instructions.
+ * two phases, each with its inputs and instructions.  A third one has all inputs,
+ * for the cache.
  */
 typedef enum CpuPhaseNumber
 {
 	CPU_FILTER,
 	CPU_REST,
+	CPU_FILL,
 	CPU_NUM_PHASES
 } CpuPhaseNumber;
 
@@ -114,6 +116,8 @@ typedef struct CpuPlan
 	uint16_t max_fetches; /* of any CpuDecode */
 	uint32_t nlayouts;
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
+	const GpuScanLayout *const *layout_sources;
+	uint16_t *input_of_reg; /* its number in the Program, of registers that are inputs */
 	GpuScanPass pass;
 	bool needs_check;		  /* states must be looked at before the end */
 	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
@@ -123,6 +127,11 @@ typedef struct CpuPlan
 /* NULL: out of memory. */
 extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
 extern void gpuscan_cpu_plan_free(CpuPlan *plan);
+
+/* How a layout's tuples have a phase's inputs.  False: out of memory; free it all the same. */
+extern bool
+gpuscan_cpu_decode_create(CpuDecode *decode, const GpuScanLayout *layout, const CpuPhase *phase);
+extern void gpuscan_cpu_decode_free(CpuDecode *decode);
 
 /*
  * Registers, eval.c
@@ -360,6 +369,13 @@ typedef struct CpuPartial
 	void *register_memory;
 	CpuTuples tuples;
 	uint32_t layout; /* of the tuples in the chunk */
+
+	/* Instead, if the chunk's tuples are cached: where, and which rows they are */
+	const GpuScanCachedRange *cached;
+	bool dense; /* `first` and those that follow, else `picked`, ascending */
+	uint32_t first;
+	uint16_t picked[CPU_CHUNK];
+
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
@@ -373,8 +389,13 @@ extern CpuPartial *
 gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
-/* Runs a batch. */
+/* Runs a batch, or the tuples of a cached range. */
 extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
+extern GpuScanCode
+gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range);
+
+/* Makes the columns of a batch that has been run, fill.c. */
+extern void gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch);
 
 /*
  * Merging partial tables into final ones, merge.c

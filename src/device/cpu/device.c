@@ -7,6 +7,7 @@
  *
  *	 a request that was ended and that no thread works on: take it apart
  *	 a batch that waits: run it
+ *	 cached ranges that wait: run some
  *	 a request to finish and all of whose batches are done: a task of the merge
  *
  * At most `limit` threads work on one request at a time.  A thread that runs
@@ -37,11 +38,21 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Of cached ranges: about a millisecond of work */
+#define RANGES_AT_ONCE 4
+
 typedef struct QueuedBatch
 {
 	struct QueuedBatch *next;
 	GpuScanBatch batch;
 } QueuedBatch;
+
+typedef struct QueuedRanges
+{
+	struct QueuedRanges *next;
+	const GpuScanCachedRange *ranges; /* those that are left */
+	uint32_t nranges;
+} QueuedRanges;
 
 typedef enum RequestState
 {
@@ -69,6 +80,7 @@ struct GpuScanRequest
 	uint32_t active;	/* threads that work on the request now */
 	QueuedBatch *first; /* batches that wait */
 	QueuedBatch *last;
+	QueuedRanges *ranges; /* cached ones that wait, the last pushed first */
 	uint32_t npartials;
 	uint32_t nidle;
 	CpuPartial **partials; /* all of them */
@@ -171,6 +183,71 @@ pop_batch(GpuScanRequest *request)
 }
 
 /*
+ * A partial for this thread, and the time now; called under the lock and returns
+ * without it.  *code is what became of the request so far.
+ */
+static CpuPartial *
+begin_work(GpuScanRequest *request, GpuScanCode *code, uint64_t *start)
+{
+	CpuPartial *partial = request->nidle > 0 ? request->idle[--request->nidle] : NULL;
+
+	*start = thread_ns();
+	*code = request->code;
+	pthread_mutex_unlock(&request->device->lock);
+	if (partial == NULL)
+	{
+		partial = gpuscan_cpu_partial_create(request->plan, &request->memory, &request->cancel);
+		if (partial != NULL)
+		{
+			pthread_mutex_lock(&request->device->lock);
+			request->partials[request->npartials++] = partial;
+			pthread_mutex_unlock(&request->device->lock);
+		}
+	}
+	if (partial == NULL)
+		*code = GPUSCAN_OUT_OF_MEMORY;
+	return partial;
+}
+
+/* Called without the lock, and returns under it. */
+static void
+end_work(GpuScanRequest *request, CpuPartial *partial, GpuScanCode code, uint64_t start)
+{
+	uint64_t ns = thread_ns() - start;
+
+	pthread_mutex_lock(&request->device->lock);
+	if (partial != NULL)
+		request->idle[request->nidle++] = partial;
+	request->busy_ns += ns;
+	if (request->code == GPUSCAN_OK && request->options.program->aggregate)
+		request->code = code;
+}
+
+/* Runs some cached ranges.  Called and returns under the lock. */
+static void
+run_ranges(GpuScanRequest *request)
+{
+	QueuedRanges *queued = request->ranges;
+	const GpuScanCachedRange *ranges = queued->ranges;
+	uint32_t n = queued->nranges < RANGES_AT_ONCE ? queued->nranges : RANGES_AT_ONCE;
+	CpuPartial *partial;
+	GpuScanCode code;
+	uint64_t start;
+
+	queued->ranges += n;
+	queued->nranges -= n;
+	if (queued->nranges == 0)
+	{
+		request->ranges = queued->next;
+		free(queued);
+	}
+	partial = begin_work(request, &code, &start);
+	for (uint32_t i = 0; code == GPUSCAN_OK && i < n; i++)
+		code = gpuscan_cpu_partial_run_cached(partial, &ranges[i]);
+	end_work(request, partial, code, start);
+}
+
+/*
  * Runs a batch and answers it.  Called and returns under the lock.
  */
 static void
@@ -178,32 +255,20 @@ run_batch(GpuScanRequest *request)
 {
 	GpuScanDevice *device = request->device;
 	QueuedBatch *queued = pop_batch(request);
-	CpuPartial *partial = request->nidle > 0 ? request->idle[--request->nidle] : NULL;
-	bool is_new = partial == NULL;
 	uint32_t ndeferred = 0;
-	GpuScanCode code = request->code;
-	uint64_t start = thread_ns();
+	CpuPartial *partial;
+	GpuScanCode code;
+	uint64_t start;
 
-	pthread_mutex_unlock(&device->lock);
-	if (is_new)
-		partial = gpuscan_cpu_partial_create(request->plan, &request->memory, &request->cancel);
-	if (partial == NULL)
-		code = GPUSCAN_OUT_OF_MEMORY;
+	partial = begin_work(request, &code, &start);
 	if (code == GPUSCAN_OK)
 	{
 		code = gpuscan_cpu_partial_run(partial, &queued->batch);
 		ndeferred = partial->ndeferred;
+		if (code == GPUSCAN_OK && queued->batch.fill != NULL)
+			gpuscan_cpu_fill(partial, &queued->batch);
 	}
-	start = thread_ns() - start;
-	pthread_mutex_lock(&device->lock);
-
-	if (is_new && partial != NULL)
-		request->partials[request->npartials++] = partial;
-	if (partial != NULL)
-		request->idle[request->nidle++] = partial;
-	request->busy_ns += start;
-	if (request->code == GPUSCAN_OK && request->options.program->aggregate)
-		request->code = code;
+	end_work(request, partial, code, start);
 
 	/* after the counters, so that they are complete once every batch is answered */
 	pthread_mutex_unlock(&device->lock);
@@ -293,6 +358,8 @@ find_work(const GpuScanRequest *request)
 		return NULL;
 	if (request->first != NULL)
 		return run_batch;
+	if (request->ranges != NULL)
+		return run_ranges;
 	if (request->state == FINISHING && request->active == 0)
 		return start_merge;
 	if (request->state == MERGING && request->next_task < request->ntasks)
@@ -406,6 +473,13 @@ end_request(GpuScanRequest *request)
 	request->ended = true;
 	while (request->first != NULL)
 		free(pop_batch(request));
+	while (request->ranges != NULL)
+	{
+		QueuedRanges *queued = request->ranges;
+
+		request->ranges = queued->next;
+		free(queued);
+	}
 }
 
 static void
@@ -487,6 +561,25 @@ cpu_push(GpuScanRequest *request, const GpuScanBatch *batch)
 }
 
 static GpuScanCode
+cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint32_t nranges)
+{
+	GpuScanDevice *device = request->device;
+	QueuedRanges *queued = malloc(sizeof(QueuedRanges));
+
+	if (queued == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	queued->ranges = ranges;
+	queued->nranges = nranges;
+
+	pthread_mutex_lock(&device->lock);
+	queued->next = request->ranges;
+	request->ranges = queued;
+	pthread_cond_broadcast(&device->work);
+	pthread_mutex_unlock(&device->lock);
+	return GPUSCAN_OK;
+}
+
+static GpuScanCode
 cpu_finish(GpuScanRequest *request)
 {
 	GpuScanDevice *device = request->device;
@@ -527,6 +620,7 @@ const GpuScanDeviceOps gpuscan_cpu_device = {
 	.close = cpu_close,
 	.begin = cpu_begin,
 	.push = cpu_push,
+	.push_cached = cpu_push_cached,
 	.finish = cpu_finish,
 	.fetch = cpu_fetch,
 	.end = cpu_end,

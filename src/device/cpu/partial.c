@@ -18,11 +18,17 @@
  * A chunk never spans batches, since a batch's outcomes are complete when it is
  * answered.
  *
+ * A cached range runs in the same way, but that its registers are loaded from
+ * chunks of columns, instead of decoded from tuples.
+ *
  *-------------------------------------------------------------------------
  */
 #include "cpu.h"
 
 #include <stdlib.h>
+
+/* Where a filter keeps one row in so many, loading all is as cheap as loading those. */
+#define DENSE_SPAN 5
 
 static bool
 create_registers(CpuPartial *partial)
@@ -162,7 +168,14 @@ compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 	const CpuPhase *phase = &plan->phases[CPU_REST];
 	CpuTuples *tuples = &partial->tuples;
 
-	for (uint32_t i = 0; i < n; i++)
+	if (partial->cached != NULL)
+	{
+		for (uint32_t i = 0; i < n; i++)
+			partial->picked[i] =
+				partial->dense ? (uint16_t) (partial->first + kept[i]) : partial->picked[kept[i]];
+		partial->dense = false;
+	}
+	for (uint32_t i = 0; partial->cached == NULL && i < n; i++)
 	{
 		tuples->data[i] = tuples->data[kept[i]];
 		tuples->info[i] = tuples->info[kept[i]];
@@ -174,6 +187,57 @@ compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 	for (int i = 0; rest && i < phase->ninputs; i++)
 		compact_register(&partial->registers[phase->inputs[i].reg], classes[phase->inputs[i].reg],
 						 kept, n);
+}
+
+/* Loads a register from a chunk of a column. */
+static void
+load_register(CpuPartial *partial, const GpuScanInput *input)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanCachedRange *range = partial->cached;
+	const uint16_t *rows = partial->picked;
+	uint32_t n = partial->tuples.n;
+	uint32_t first = partial->dense ? partial->first : rows[0];
+	uint32_t span = partial->dense ? n : rows[n - 1] - first + 1;
+	uint16_t number = plan->input_of_reg[input->reg];
+	const GpuScanChunk *chunk = range->chunks[number];
+	const GpuScanDictionary *dictionary = range->dictionaries[number];
+	CpuRegister *reg = &partial->registers[input->reg];
+
+	if (span > CPU_CHUNK || span > n * DENSE_SPAN)
+	{
+		cpu_set_flags(
+			reg, gpuscan_columns_decode_rows(chunk, dictionary, rows, n, reg->values, reg->own));
+		return;
+	}
+	cpu_set_flags(reg,
+				  gpuscan_columns_decode(chunk, dictionary, first, span, reg->values, reg->own));
+	if (span > n)
+	{
+		uint16_t kept[CPU_CHUNK];
+
+		for (uint32_t i = 0; i < n; i++)
+			kept[i] = (uint16_t) (rows[i] - first);
+		compact_register(reg, GPUSCAN_REG_CLASSES(plan->program)[input->reg], kept, n);
+	}
+}
+
+/* Fills the registers of a phase's inputs. */
+static void
+load_inputs(CpuPartial *partial, CpuPhaseNumber number)
+{
+	const CpuPhase *phase = &partial->plan->phases[number];
+	CpuTuples *tuples = &partial->tuples;
+
+	if (partial->cached == NULL)
+	{
+		gpuscan_cpu_decode(&partial->plan->layouts[partial->layout][number], phase, tuples,
+						   partial->registers);
+		return;
+	}
+	tuples->nfaults = 0;
+	for (int i = 0; i < phase->ninputs; i++)
+		load_register(partial, &phase->inputs[i]);
 }
 
 /* Finds the groups of the chunk's tuples, and drops those of other passes. */
@@ -236,9 +300,9 @@ report_flags(CpuPartial *partial, const CpuRegister *filter, uint8_t *keep)
 	{
 		if (filter->flags[i] == GPUSCAN_ERROR && (tuples->nfaults == 0 || tuples->fault[i] == 0))
 		{
-			*tuples->outcome[i] = GPUSCAN_TUPLE_RECHECK;
 			if (partial->plan->program->aggregate)
 				return GPUSCAN_LEFT_TO_POSTGRES;
+			*tuples->outcome[i] = GPUSCAN_TUPLE_RECHECK;
 		}
 		keep[i] = filter->flags[i] == 0 && keep[i];
 	}
@@ -282,8 +346,7 @@ aggregate_chunk(CpuPartial *partial)
 	CpuTuples *tuples = &partial->tuples;
 	char *single = NULL;
 
-	gpuscan_cpu_decode(&plan->layouts[partial->layout][CPU_REST], phase, tuples,
-					   partial->registers);
+	load_inputs(partial, CPU_REST);
 	if (tuples->nfaults > 0)
 	{
 		uint16_t kept[CPU_CHUNK];
@@ -332,8 +395,7 @@ run_chunk(CpuPartial *partial)
 		return GPUSCAN_CANCELLED;
 
 	partial->stats.tuples += tuples->n;
-	gpuscan_cpu_decode(&plan->layouts[partial->layout][CPU_FILTER], phase, tuples,
-					   partial->registers);
+	load_inputs(partial, CPU_FILTER);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
 	code = select_tuples(
 		partial,
@@ -396,6 +458,7 @@ gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
 	GpuScanCode code = GPUSCAN_OK;
 
 	partial->tuples.n = 0;
+	partial->cached = NULL;
 	partial->ndeferred = 0;
 	for (uint32_t b = 0; code == GPUSCAN_OK && b < batch->nblocks; b++)
 	{
@@ -411,6 +474,54 @@ gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
 		partial->layout = block->layout;
 		if (code == GPUSCAN_OK)
 			code = run_block(partial, block, next);
+	}
+	return code == GPUSCAN_OK ? run_chunk(partial) : code;
+}
+
+/* Adds rows to the chunk; a run of them alone stays dense. */
+static void
+add_rows(CpuPartial *partial, uint32_t first, uint32_t n)
+{
+	CpuTuples *tuples = &partial->tuples;
+
+	if (tuples->n == 0)
+	{
+		partial->first = first;
+		partial->dense = true;
+		tuples->n = n;
+		return;
+	}
+	for (uint32_t i = 0; partial->dense && i < tuples->n; i++)
+		partial->picked[i] = (uint16_t) (partial->first + i);
+	partial->dense = false;
+	for (uint32_t i = 0; i < n; i++)
+		partial->picked[tuples->n++] = (uint16_t) (first + i);
+}
+
+GpuScanCode
+gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range)
+{
+	CpuTuples *tuples = &partial->tuples;
+	GpuScanCode code = GPUSCAN_OK;
+
+	tuples->n = 0;
+	partial->cached = range;
+	for (uint32_t r = 0; r < range->nruns; r++)
+	{
+		uint32_t first = range->runs[r].first;
+		uint32_t left = range->runs[r].n;
+
+		while (code == GPUSCAN_OK && left > 0)
+		{
+			uint32_t room = CPU_CHUNK - tuples->n;
+			uint32_t n = left < room ? left : room;
+
+			add_rows(partial, first, n);
+			first += n;
+			left -= n;
+			if (tuples->n == CPU_CHUNK)
+				code = run_chunk(partial);
+		}
 	}
 	return code == GPUSCAN_OK ? run_chunk(partial) : code;
 }

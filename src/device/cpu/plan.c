@@ -103,13 +103,17 @@ create_phases(CpuPlan *plan)
 	}
 	plan->carried = calloc((size_t) program->ninputs + program->ninstrs + 1, sizeof(uint16_t));
 	plan->last = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
-	if (plan->carried == NULL || plan->last == NULL)
+	plan->input_of_reg = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
+	if (plan->carried == NULL || plan->last == NULL || plan->input_of_reg == NULL)
 		return false;
+	plan->phases[CPU_FILL].ninputs = program->ninputs;
 
 	for (int i = 0; i < program->ninputs; i++)
 	{
 		uint16_t reg = inputs[i].reg;
 
+		plan->input_of_reg[reg] = (uint16_t) i;
+		plan->phases[CPU_FILL].inputs[i] = inputs[i];
 		if (filter[reg] || rest[reg])
 		{
 			CpuPhase *phase = &plan->phases[filter[reg] ? CPU_FILTER : CPU_REST];
@@ -187,8 +191,8 @@ compare_fetches(const void *a, const void *b)
 	return (int) left->att - (int) right->att;
 }
 
-static bool
-create_decode(CpuDecode *decode, const GpuScanLayout *layout, const CpuPhase *phase)
+bool
+gpuscan_cpu_decode_create(CpuDecode *decode, const GpuScanLayout *layout, const CpuPhase *phase)
 {
 	const GpuScanColumn *columns = GPUSCAN_LAYOUT_COLUMNS(layout);
 	uint32_t offset = 0;
@@ -242,10 +246,18 @@ create_decode(CpuDecode *decode, const GpuScanLayout *layout, const CpuPhase *ph
 	return true;
 }
 
+void
+gpuscan_cpu_decode_free(CpuDecode *decode)
+{
+	free(decode->fetches);
+	free(decode->fetch_of_att);
+}
+
 static bool
 create_layouts(CpuPlan *plan, const GpuScanRequestOptions *options)
 {
 	plan->nlayouts = options->nlayouts;
+	plan->layout_sources = options->layouts;
 	plan->layouts = calloc((size_t) options->nlayouts + 1, sizeof(*plan->layouts));
 	if (plan->layouts == NULL)
 		return false;
@@ -255,7 +267,7 @@ create_layouts(CpuPlan *plan, const GpuScanRequestOptions *options)
 		{
 			CpuDecode *decode = &plan->layouts[i][phase];
 
-			if (!create_decode(decode, options->layouts[i], &plan->phases[phase]))
+			if (!gpuscan_cpu_decode_create(decode, options->layouts[i], &plan->phases[phase]))
 				return false;
 			if (decode->nfetches > plan->max_fetches)
 				plan->max_fetches = decode->nfetches;
@@ -321,10 +333,7 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 	for (uint32_t i = 0; plan->layouts != NULL && i < plan->nlayouts; i++)
 	{
 		for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
-		{
-			free(plan->layouts[i][phase].fetches);
-			free(plan->layouts[i][phase].fetch_of_att);
-		}
+			gpuscan_cpu_decode_free(&plan->layouts[i][phase]);
 	}
 	for (int i = 0; i < CPU_NUM_PHASES; i++)
 	{
@@ -332,6 +341,7 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 		free(plan->phases[i].instrs);
 	}
 	free(plan->layouts);
+	free(plan->input_of_reg);
 	free(plan->carried);
 	free(plan->last);
 	free(plan);

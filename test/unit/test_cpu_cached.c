@@ -1,0 +1,362 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cpu_cached.c
+ *	  The cpu device making columns of batches, and aggregating over them: the
+ *	  same groups, to the bit, as over the pages they came from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_fixture.h"
+
+static GpuScanDevice *device;
+
+enum
+{
+	C_KEY,
+	C_INT,
+	C_FLOAT,
+	C_PRICE,
+	C_TEXT,
+	C_BOOL,
+	NUM_COLUMNS
+};
+
+static const GpuScanAttr attrs[] = {{4, 4, 0, C_KEY},	 {4, 4, 0, C_INT},	 {8, 8, 0, C_FLOAT},
+									{-1, 4, 0, C_PRICE}, {-1, 4, 0, C_TEXT}, {1, 1, 0, C_BOOL}};
+
+static const char *const words[] = {"", "a", "of", "words",
+									"some longer words, too long for a word"};
+
+static Table *
+make_table(uint32_t n, uint64_t seed)
+{
+	Table *table = new_table(attrs);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint64_t r = unit_random(&seed);
+		uint8_t truth = r % 3 == 0;
+		Value values[NUM_COLUMNS] = {
+			int4_value((int32_t) (r % 40)),
+			r % 7 == 0 ? null_value() : int4_value((int32_t) (r >> 40)),
+			r % 11 == 0 ? null_value() : f64_value((double) (int64_t) r / 3),
+			numeric_value(r % 2 ? V_SHORT : V_LONG, (int64_t) (r >> 20) % 100000),
+			r % 13 == 0 ? null_value() : text_value(V_SHORT, words[(r >> 8) % 5]),
+			fixed_value(&truth, 1)};
+
+		add_tuple(table, NUM_COLUMNS, values);
+	}
+	return table;
+}
+
+/* With a filter that keeps one tuple in `share`, or without one for 0 */
+static GpuScanProgram *
+make_program(int share)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t key = add_input(b, C_KEY, GPUSCAN_DECODE_INT4, 0);
+	uint16_t number = add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0);
+	uint16_t f = add_input(b, C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t price = add_input(b, C_PRICE, GPUSCAN_DECODE_DEC64, 2);
+	uint16_t text = add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0);
+	uint16_t truth = add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0);
+
+	if (share > 0)
+		b->header.filter =
+			add_instr(b, GPUSCAN_OP_I32_LT, key, add_param(b, GPUSCAN_I32, 40 / share), 0, 0);
+	add_key(b, key);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_I64, number, truth);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, f, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_I128, price, NO_REG);
+	add_agg(b, GPUSCAN_AGG_MAX, price, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, text, NO_REG);
+	return build_program(b);
+}
+
+#define MAX_INPUTS 6
+#define MAX_RANGES 100
+
+/* What a first run leaves behind */
+typedef struct Columns
+{
+	uint32_t nranges;
+	GpuScanDictionary *dictionaries[MAX_INPUTS];
+	GpuScanChunk *chunks[MAX_RANGES][MAX_INPUTS];
+	bool unfit[MAX_RANGES][MAX_INPUTS];
+	GpuScanFill fills[MAX_RANGES];
+	GpuScanBatch batches[MAX_RANGES];
+	GpuScanCachedRange ranges[MAX_RANGES];
+	GpuScanRows runs[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
+} Columns;
+
+static size_t sorted_size;
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	return memcmp(a, b, sorted_size);
+}
+
+/* Ends a request's input and returns its groups in an order of their own. */
+static Run *
+finish(GpuScanRequest *request, const GpuScanProgram *program, Run *run, uint32_t nbatches)
+{
+	WAIT_FOR(run, run->answered == nbatches);
+	device_ops->finish(request);
+	WAIT_FOR(run, run->finished);
+	if (run->finish_code == GPUSCAN_OK)
+		fetch_all(request, program, 64 * 1024, run);
+	device_ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	sorted_size = run->row_size;
+	if (run->nrows > 0)
+		qsort(run->rows, run->nrows, run->row_size, compare_rows);
+	return run;
+}
+
+static GpuScanRequest *
+begin(const GpuScanProgram *program, const GpuScanLayout *const *layout, Run **run)
+{
+	GpuScanRequestOptions options = run_options(*run = new_run(), program, layout, 1, 0);
+	GpuScanRequest *request = NULL;
+
+	device_ops->begin(device, &options, &request);
+	return request;
+}
+
+/* Aggregates the pages, range by range, and makes columns of the blocks that fill. */
+static Run *
+run_filling(const GpuScanProgram *program, const GpuScanLayout *layout, Table *table,
+			Columns *columns)
+{
+	Run *run;
+	GpuScanRequest *request = begin(program, &layout, &run);
+
+	for (int i = 0; i < program->ninputs; i++)
+	{
+		unsigned cls = GPUSCAN_REG_CLASSES(program)[GPUSCAN_INPUTS(program)[i].reg];
+
+		if (cls != GPUSCAN_BOOL)
+			columns->dictionaries[i] = gpuscan_dictionary_create((GpuScanClass) cls);
+	}
+	for (uint32_t first = 0; first < table->nblocks; first += GPUSCAN_RANGE_BLOCKS)
+	{
+		uint32_t r = columns->nranges++;
+		uint32_t left = table->nblocks - first;
+
+		columns->fills[r] = (GpuScanFill){.dictionaries = columns->dictionaries,
+										  .chunks = columns->chunks[r],
+										  .unfit = columns->unfit[r]};
+		columns->batches[r] = (GpuScanBatch){
+			.nblocks = left < GPUSCAN_RANGE_BLOCKS ? left : GPUSCAN_RANGE_BLOCKS,
+			.blocks = &table->blocks[first],
+			.fill = &columns->fills[r],
+		};
+		device_ops->push(request, &columns->batches[r]);
+	}
+	return finish(request, program, run, columns->nranges);
+}
+
+/* Aggregates columns for the blocks i with i % of < some, pages for the others. */
+static Run *
+run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *table,
+		   Columns *columns, uint32_t some, uint32_t of)
+{
+	Run *run;
+	GpuScanRequest *request = begin(program, &layout, &run);
+	GpuScanBatch *batches = calloc(table->nblocks, sizeof(GpuScanBatch));
+	uint32_t nbatches = 0;
+
+	for (uint32_t r = 0; r < columns->nranges; r++)
+	{
+		GpuScanCachedRange *range = &columns->ranges[r];
+		uint32_t row = 0;
+
+		*range = (GpuScanCachedRange){.runs = columns->runs[r],
+									  .chunks = (const GpuScanChunk *const *) columns->chunks[r],
+									  .dictionaries =
+										  (const GpuScanDictionary *const *) columns->dictionaries};
+		for (uint32_t i = 0; i < columns->batches[r].nblocks; i++)
+		{
+			GpuScanBlock *block = &table->blocks[r * GPUSCAN_RANGE_BLOCKS + i];
+
+			if (i % of >= some)
+				batches[nbatches++] = (GpuScanBatch){.nblocks = 1, .blocks = block};
+			else
+				columns->runs[r][range->nruns++] =
+					(GpuScanRows){(uint16_t) row, (uint16_t) block->ntuples};
+			row += block->ntuples;
+		}
+	}
+	device_ops->push_cached(request, columns->ranges, columns->nranges);
+	for (uint32_t i = 0; i < nbatches; i++)
+		device_ops->push(request, &batches[i]);
+	finish(request, program, run, nbatches);
+	free(batches);
+	return run;
+}
+
+static bool
+same(const Run *a, const Run *b)
+{
+	return a->finish_code == GPUSCAN_OK && b->finish_code == GPUSCAN_OK && a->nrows == b->nrows &&
+		   memcmp(a->rows, b->rows, a->nrows * a->row_size) == 0 &&
+		   a->stats.tuples == b->stats.tuples && a->stats.passed == b->stats.passed;
+}
+
+static void
+free_columns(Columns *columns)
+{
+	for (uint32_t r = 0; r < columns->nranges; r++)
+	{
+		for (int i = 0; i < MAX_INPUTS; i++)
+			free(columns->chunks[r][i]);
+	}
+	for (int i = 0; i < MAX_INPUTS; i++)
+	{
+		if (columns->dictionaries[i] != NULL)
+			gpuscan_dictionary_free(columns->dictionaries[i]);
+	}
+	free(columns);
+}
+
+static void
+test_columns(uint32_t n, int share)
+{
+	static const uint32_t parts[][2] = {{1, 1}, {1, 2}, {2, 3}, {1, 7}, {63, 64}};
+	Table *table = make_table(n, n);
+	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	GpuScanProgram *program = make_program(share);
+	Columns *columns = calloc(1, sizeof(Columns));
+	Run *expected;
+
+	for (uint32_t i = 0; i < table->nblocks; i++)
+		table->blocks[i].fills = true;
+	expected = run_filling(program, layout, table, columns);
+	ok(expected->finish_code == GPUSCAN_OK && expected->nrows > 0, "%u tuples from pages", n);
+	for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
+	{
+		Run *run = run_cached(program, layout, table, columns, parts[p][0], parts[p][1]);
+
+		ok(same(run, expected), "%u tuples, %u in %u blocks from columns, filter 1/%d", n,
+		   parts[p][0], parts[p][1], share);
+		release(run);
+	}
+	release(expected);
+	free_columns(columns);
+	free(program);
+	free(layout);
+	free_table(table);
+}
+
+/* Blocks that do not fill, and inputs that cannot be cached */
+static void
+test_unfit(void)
+{
+	Table *table = make_table(20000, 5);
+	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	GpuScanProgram *program = make_program(0);
+	Columns *columns = calloc(1, sizeof(Columns));
+	Value toasted[NUM_COLUMNS] = {int4_value(1),
+								  int4_value(1),
+								  f64_value(1),
+								  numeric_value(V_SHORT, 1),
+								  text_value(V_EXTERNAL, "x"),
+								  null_value()};
+	uint32_t ntuples = 0;
+	Run *run;
+
+	add_tuple(table, NUM_COLUMNS, toasted);
+	for (uint32_t i = 0; i < table->nblocks; i++)
+	{
+		table->blocks[i].fills = i % 3 != 0 || i == table->nblocks - 1;
+		ntuples +=
+			i < GPUSCAN_RANGE_BLOCKS && table->blocks[i].fills ? table->blocks[i].ntuples : 0;
+	}
+	run = run_filling(program, layout, table, columns);
+	ok(run->ndeferred == 1, "a toasted value is deferred");
+	for (int i = 0; i < MAX_INPUTS; i++)
+	{
+		uint32_t last = columns->nranges - 1;
+		bool is_text = GPUSCAN_INPUTS(program)[i].decode == GPUSCAN_DECODE_TEXT;
+
+		ok(columns->chunks[0][i] != NULL && columns->chunks[0][i]->nrows == ntuples,
+		   "input %d of the blocks that fill", i);
+		ok(columns->unfit[last][i] == is_text && (columns->chunks[last][i] == NULL) == is_text,
+		   "input %d beside a toasted value", i);
+	}
+	release(run);
+	free_columns(columns);
+	free(program);
+	free(layout);
+	free_table(table);
+}
+
+/* A filter over values 10 .. 20, or NULLs alone */
+static void
+test_skip(void)
+{
+	static const struct
+	{
+		GpuScanOp op;
+		int32_t low, high; /* the constants for which some value passes */
+	} comparisons[] = {{GPUSCAN_OP_I32_EQ, 10, 20},	 {GPUSCAN_OP_I32_LT, 11, 99},
+					   {GPUSCAN_OP_I32_LE, 10, 99},	 {GPUSCAN_OP_I32_GT, -99, 19},
+					   {GPUSCAN_OP_I32_GE, -99, 20}, {GPUSCAN_OP_I32_NE, -99, 99}};
+	int32_t values[11];
+	uint8_t nulls[11];
+	const GpuScanChunk *chunk;
+	const GpuScanChunk *no_values;
+
+	for (int i = 0; i < 11; i++)
+		values[i] = 10 + i;
+	memset(nulls, GPUSCAN_NULL, sizeof(nulls));
+	chunk = gpuscan_columns_encode(GPUSCAN_I32, values, NULL, 11, NULL);
+	no_values = gpuscan_columns_encode(GPUSCAN_I32, values, nulls, 11, NULL);
+	for (size_t c = 0; c < sizeof(comparisons) / sizeof(comparisons[0]); c++)
+	{
+		int wrong = 0;
+
+		for (int32_t constant = -99; constant <= 99; constant++)
+		{
+			Builder *b = new_builder(NUM_COLUMNS, true);
+			uint16_t input = add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0);
+			uint16_t param = add_param(b, GPUSCAN_I32, constant);
+			uint16_t simple = add_instr(b, comparisons[c].op, input, param, 0, 0);
+			uint16_t division =
+				add_instr(b, GPUSCAN_OP_I32_EQ, input,
+						  add_instr(b, GPUSCAN_OP_INT4_DIV, input, param, 0, 0), 0, 0);
+			uint16_t filters[3] = {simple, add_instr(b, GPUSCAN_OP_AND, simple, simple, 0, 0),
+								   add_instr(b, GPUSCAN_OP_OR, simple, division, 0, 0)};
+			bool some = constant >= comparisons[c].low && constant <= comparisons[c].high;
+			GpuScanProgram *program = build_program(b);
+
+			for (int f = 0; f < 3; f++)
+			{
+				program->filter = filters[f];
+				wrong += gpuscan_columns_may_pass(program, &chunk) != (some || f == 2);
+				wrong += gpuscan_columns_may_pass(program, &no_values) != (f == 2);
+			}
+			free(program);
+		}
+		ok(wrong == 0, "ranges skipped by comparison %zu", c);
+	}
+	free((void *) chunk);
+	free((void *) no_values);
+}
+
+int
+main(void)
+{
+	device = open_device(4);
+	test_columns(1, 0);
+	test_columns(1024, 0);
+	test_columns(30000, 0);
+	test_columns(30000, 2);
+	test_columns(30000, 20);
+	test_unfit();
+	test_skip();
+	device_ops->close(device);
+	return done_testing();
+}
