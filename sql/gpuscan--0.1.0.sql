@@ -48,12 +48,52 @@ CREATE VIEW gpuscan_devices AS
 CREATE VIEW gpuscan_service AS
     SELECT s.pid, s.starts FROM @extschema@.gpuscan_service() s;
 
+CREATE FUNCTION gpuscan_cache(
+    OUT database pg_catalog.oid,
+    OUT relid pg_catalog.oid,
+    OUT attnum pg_catalog.int2,
+    OUT encoding pg_catalog.text,
+    OUT blocks pg_catalog.int8,
+    OUT bytes pg_catalog.int8,
+    OUT hits pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME', 'gpuscan_cache'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+-- names, and what the last vacuum found, of relations in this database
+CREATE VIEW gpuscan_cache AS
+    SELECT d.datname AS database, k.oid::pg_catalog.regclass AS relation, a.attname AS "column", c.encoding,
+           c.blocks AS blocks_cached, k.relallvisible AS blocks_settled,
+           greatest(k.relpages OPERATOR(pg_catalog.-) k.relallvisible, 0) AS blocks_loose,
+           c.bytes, c.hits
+    FROM @extschema@.gpuscan_cache() c
+         LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+         LEFT JOIN pg_catalog.pg_class k ON k.oid OPERATOR(pg_catalog.=) c.relid
+             AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+         LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) k.oid
+             AND a.attnum OPERATOR(pg_catalog.=) c.attnum;
+
+CREATE FUNCTION gpuscan_evict(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'gpuscan_evict'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION gpuscan_prewarm(relation pg_catalog.regclass, columns pg_catalog.text[] DEFAULT NULL)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'gpuscan_prewarm'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+-- others pay for what is evicted
+REVOKE ALL ON FUNCTION gpuscan_evict(pg_catalog.regclass) FROM PUBLIC;
+
 -- statistics are for administrators and monitoring
 REVOKE ALL ON FUNCTION gpuscan_activity() FROM PUBLIC;
 REVOKE ALL ON FUNCTION gpuscan_devices() FROM PUBLIC;
 REVOKE ALL ON FUNCTION gpuscan_service() FROM PUBLIC;
-REVOKE ALL ON gpuscan_activity, gpuscan_devices, gpuscan_service FROM PUBLIC;
+REVOKE ALL ON FUNCTION gpuscan_cache() FROM PUBLIC;
+REVOKE ALL ON gpuscan_activity, gpuscan_devices, gpuscan_service, gpuscan_cache FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION gpuscan_activity() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION gpuscan_devices() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION gpuscan_service() TO pg_monitor;
-GRANT SELECT ON gpuscan_activity, gpuscan_devices, gpuscan_service TO pg_monitor;
+GRANT EXECUTE ON FUNCTION gpuscan_cache() TO pg_monitor;
+GRANT SELECT ON gpuscan_activity, gpuscan_devices, gpuscan_service, gpuscan_cache TO pg_monitor;

@@ -48,7 +48,7 @@ DECLARE
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
     CONTINUE WHEN line ~ '^ *(Kernel|Bus Traffic)';
-    RETURN NEXT regexp_replace(line, '(Passes|Blocks Read|Device): .+', '\1: ...');
+    RETURN NEXT regexp_replace(line, '(Passes|Blocks Read|Blocks Loose|Device): .+', '\1: ...');
   END LOOP;
 END $$;
 SELECT * FROM explained('SELECT id, count(*) FROM t GROUP BY id');

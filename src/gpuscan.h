@@ -21,6 +21,7 @@ extern int gpuscan_max_device_failures; /* gpuscan.max_device_failures */
 extern int gpuscan_kernel_cache_size;	/* gpuscan.kernel_cache_size, MB; 0: none */
 extern int gpuscan_cpu_threads;			/* gpuscan.cpu_threads; 0: every core */
 extern int gpuscan_cpu_memory_limit;	/* gpuscan.cpu_memory_limit, MB */
+extern int gpuscan_cpu_cache_size;		/* gpuscan.cpu_cache_size, MB; 0: no cache */
 extern int gpuscan_query_memory_limit;	/* gpuscan.query_memory_limit, MB */
 extern int gpuscan_max_requests;		/* gpuscan.max_requests */
 extern double gpuscan_request_cost;		/* gpuscan.request_cost */

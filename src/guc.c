@@ -23,6 +23,7 @@ int gpuscan_max_device_failures = 3;
 int gpuscan_kernel_cache_size = 256;
 int gpuscan_cpu_threads = 0;
 int gpuscan_cpu_memory_limit = 4096;
+int gpuscan_cpu_cache_size = 1024;
 int gpuscan_query_memory_limit = 2048;
 int gpuscan_max_requests = 256;
 double gpuscan_request_cost = 100;
@@ -102,6 +103,12 @@ gpuscan_define_settings(void)
 							"shows their replaced plans.",
 							&gpuscan_cpu_memory_limit, 4096, 64, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"gpuscan.cpu_cache_size",
+		"Sets the memory for columns that the cpu device keeps between queries.",
+		"0 turns the cache off. Raise it until gpuscan_cache shows the columns "
+		"that queries read.",
+		&gpuscan_cpu_cache_size, 1024, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"gpuscan.query_memory_limit", "Sets the memory that one query may use on a device.",
 		"A query that needs more runs PostgreSQL's own plan.", &gpuscan_query_memory_limit, 2048, 1,

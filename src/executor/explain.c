@@ -88,8 +88,12 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 	if (node->replaced_reason != NULL)
 		ExplainPropertyText("Replaced Plan", node->replaced_reason, es);
 	counter("Workers Launched", NULL, counters->workers, es);
-	counter("Blocks Read", NULL, counters->blocks, es);
-	counter("Tuples Detoasted", NULL, counters->detoasted, es);
+	counter("Blocks Cached", NULL, counters->feed.cached, es);
+	counter("Blocks Skipped", NULL, counters->feed.skipped, es);
+	counter("Blocks Read", NULL, counters->feed.read, es);
+	counter("Blocks Loaded", NULL, counters->feed.loaded, es);
+	counter("Blocks Loose", NULL, counters->feed.loose, es);
+	counter("Tuples Detoasted", NULL, counters->feed.detoasted, es);
 	counter("Tuples Rechecked", NULL, counters->rechecked, es);
 	if (es->verbose)
 	{

@@ -27,7 +27,11 @@ typedef struct StagedTuple
 static void
 close_reader(GpuScanFeed *feed)
 {
-	feed->blocks += gpuscan_heap_blocks_read(feed->reader);
+	GpuScanHeapCounts counts = gpuscan_heap_counts(feed->reader);
+
+	feed->counters.read += counts.read;
+	feed->counters.loaded += counts.loaded;
+	feed->counters.loose += counts.loose;
 	gpuscan_heap_close(feed->reader);
 	feed->reader = NULL;
 }
@@ -43,10 +47,10 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 				return false;
 			feed->reader =
 				gpuscan_heap_open(list_nth(feed->relations, feed->current), feed->snapshot,
-								  feed->scans ? feed->scans[feed->current] : NULL);
+								  feed->scans ? feed->scans[feed->current] : NULL,
+								  feed->plans ? feed->plans[feed->current] : NULL);
 		}
-		feed->have_page =
-			gpuscan_heap_next(feed->reader, &feed->buffer, &feed->offsets, &feed->ntuples);
+		feed->have_page = gpuscan_heap_next(feed->reader, &feed->page);
 		if (!feed->have_page)
 		{
 			close_reader(feed);
@@ -54,6 +58,37 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 		}
 	}
 	return true;
+}
+
+/*
+ * Puts pages into a batch that has none: those of one range to load, or any
+ * others.
+ */
+static void
+add_pages(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	GpuScanRangeState *range = feed->page.range;
+	uint32 layout = feed->current;
+
+	if (range != NULL)
+		gpuscan_client_expect_range(batch);
+	do
+	{
+		const GpuScanHeapPage *page = &feed->page;
+
+		if (!gpuscan_client_add_page(batch, feed->current, page->buffer, page->offsets,
+									 page->ntuples, page->fills))
+		{
+			Assert(range == NULL);
+			return;
+		}
+		feed->have_page = false;
+	} while (gpuscan_feed_next_page(feed) && feed->page.range == range);
+	if (range != NULL)
+	{
+		gpuscan_client_fill(batch, layout, range);
+		pfree(range);
+	}
 }
 
 /* Fills one batch; false if there was nothing to put into it. */
@@ -69,14 +104,10 @@ fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		heap_freetuple(staged->tuple);
 		feed->staged = list_delete_first(feed->staged);
 	}
-	while (gpuscan_feed_next_page(feed))
-	{
-		if (!gpuscan_client_add_page(batch, feed->current, feed->buffer, feed->offsets,
-									 feed->ntuples))
-			return true;
-		feed->have_page = false;
-	}
-	feed->input_done = true;
+	if (gpuscan_feed_next_page(feed) &&
+		(feed->page.range == NULL || gpuscan_client_batch_is_empty(batch)))
+		add_pages(feed, batch);
+	feed->input_done = !feed->have_page;
 	return !gpuscan_client_batch_is_empty(batch);
 }
 
@@ -125,7 +156,7 @@ stage_deferred(GpuScanFeed *feed, GpuScanClientBatch *batch)
 				gpuscan_heap_flatten(rel, block.page, gpuscan_client_line_pointer(&block, j),
 									 feed->attnums[block.layout], feed->ncolumns);
 			feed->staged = lappend(feed->staged, staged);
-			feed->detoasted++;
+			feed->counters.detoasted++;
 		}
 	}
 	MemoryContextSwitchTo(old);
@@ -151,7 +182,7 @@ void
 gpuscan_feed_end(GpuScanFeed *feed)
 {
 	if (feed->have_page)
-		ReleaseBuffer(feed->buffer);
+		ReleaseBuffer(feed->page.buffer);
 	feed->have_page = false;
 	if (feed->reader != NULL)
 		close_reader(feed);
@@ -171,6 +202,6 @@ gpuscan_feed_rewind(GpuScanFeed *feed)
 	feed->scans = NULL;
 	feed->current = 0;
 	feed->input_done = false;
-	feed->blocks = 0;
-	feed->detoasted = 0;
+	feed->plans = NULL;
+	feed->counters = (GpuScanFeedCounters){0};
 }

@@ -17,6 +17,17 @@
 #include "storage/dsm.h"
 #include "storage/shm_toc.h"
 
+/* Blocks and tuples so far */
+typedef struct GpuScanFeedCounters
+{
+	uint64 cached;	/* blocks: answered from the cache */
+	uint64 skipped; /* of those, that the filter keeps nothing of */
+	uint64 read;
+	uint64 loaded;	  /* of those read, put into the cache */
+	uint64 loose;	  /* of those read, that were not all-visible */
+	uint64 detoasted; /* tuples */
+} GpuScanFeedCounters;
+
 /* A process's part in feeding a request */
 typedef struct GpuScanFeed
 {
@@ -27,19 +38,24 @@ typedef struct GpuScanFeed
 	int ncolumns;
 	Snapshot snapshot;
 	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
+	GpuScanHeapPlan **plans;	  /* of each relation, NULL: all of it; or NULL */
 
 	int current; /* index into relations */
 	GpuScanHeapReader *reader;
 	bool have_page; /* the page below waits for a free batch */
-	Buffer buffer;
-	const OffsetNumber *offsets;
-	int ntuples;
+	GpuScanHeapPage page;
 	List *staged; /* tuples made flat, to push */
 	bool input_done;
-
-	uint64 blocks;	  /* read */
-	uint64 detoasted; /* tuples */
+	GpuScanFeedCounters counters;
 } GpuScanFeed;
+
+/* cached.c */
+
+/*
+ * Asks what the service answers from its cache, gives that to the device, and
+ * plans to read the rest; of an aggregation, before anything is pushed.
+ */
+extern void gpuscan_feed_look_up(GpuScanFeed *feed);
 
 /* feed.c */
 

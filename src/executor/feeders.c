@@ -15,7 +15,7 @@
  * A worker whose client fails just ends; the leader hears of a failed request by
  * itself.  A worker's error is raised in the leader.
  *
- *		toc:	Shared, and for each relation its Part and its scan
+ *		toc:	Shared, and for each relation its Part, its scan, and its plan if it has one
  *
  *-------------------------------------------------------------------------
  */
@@ -42,12 +42,12 @@
 #define KEY_QUERY UINT64CONST(2)
 #define KEY_PART UINT64CONST(0x1000000) /* + index of the relation */
 #define KEY_SCAN UINT64CONST(0x2000000)
+#define KEY_PLAN UINT64CONST(0x3000000)
 
 /* What became of a worker's part */
 typedef struct Outcome
 {
-	uint64 blocks;
-	uint64 detoasted;
+	GpuScanFeedCounters counters;
 	BufferUsage buffers;
 	WalUsage wal;
 } Outcome;
@@ -73,6 +73,12 @@ struct GpuScanFeeders
 	Shared *shared;
 };
 
+static GpuScanHeapPlan *
+plan_of(const GpuScanFeed *feed, int i)
+{
+	return feed->plans != NULL ? feed->plans[i] : NULL;
+}
+
 /* Workers that the input is worth; a limit of any relation is one for all. */
 static int
 count_workers(GpuScanFeed *feed)
@@ -91,7 +97,10 @@ count_workers(GpuScanFeed *feed)
 		if (RelationUsesLocalBuffers(rel))
 			return 0;
 		limit = Min(limit, RelationGetParallelWorkers(rel, limit));
-		blocks += RelationGetNumberOfBlocks(rel);
+		if (plan_of(feed, foreach_current_index(lc)) != NULL)
+			blocks += plan_of(feed, foreach_current_index(lc))->nblocks;
+		else
+			blocks += RelationGetNumberOfBlocks(rel);
 	}
 	if (force_parallel_mode != FORCE_PARALLEL_OFF && feed->relations != NIL)
 		return Max(limit, 1);
@@ -119,6 +128,13 @@ estimate(ParallelContext *context, const GpuScanFeed *feed)
 		shm_toc_estimate_chunk(estimator, part_size(feed));
 		shm_toc_estimate_chunk(estimator, table_parallelscan_estimate(lfirst(lc), feed->snapshot));
 		shm_toc_estimate_keys(estimator, 2);
+		if (plan_of(feed, foreach_current_index(lc)) != NULL)
+		{
+			shm_toc_estimate_chunk(
+				estimator,
+				gpuscan_heap_plan_size(plan_of(feed, foreach_current_index(lc))->nranges));
+			shm_toc_estimate_keys(estimator, 1);
+		}
 	}
 }
 
@@ -158,6 +174,16 @@ share(ParallelContext *context, GpuScanFeed *feed)
 		scan->phs_syncscan = false;
 		shm_toc_insert(context->toc, KEY_SCAN + i, scan);
 		feed->scans[i] = scan;
+
+		if (plan_of(feed, i) != NULL)
+		{
+			Size size = gpuscan_heap_plan_size(feed->plans[i]->nranges);
+			GpuScanHeapPlan *plan = shm_toc_allocate(context->toc, size);
+
+			memcpy(plan, feed->plans[i], size);
+			shm_toc_insert(context->toc, KEY_PLAN + i, plan);
+			feed->plans[i] = plan;
+		}
 	}
 	return shared;
 }
@@ -192,8 +218,10 @@ gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed)
 	{
 		Outcome *outcome = &feeders->shared->outcomes[i];
 
-		feed->blocks += outcome->blocks;
-		feed->detoasted += outcome->detoasted;
+		feed->counters.read += outcome->counters.read;
+		feed->counters.loaded += outcome->counters.loaded;
+		feed->counters.loose += outcome->counters.loose;
+		feed->counters.detoasted += outcome->counters.detoasted;
 		InstrAccumParallelQuery(&outcome->buffers, &outcome->wal);
 	}
 	DestroyParallelContext(context);
@@ -221,6 +249,7 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	feed.ncolumns = shared->ncolumns;
 	feed.attnums = palloc(shared->nrelations * sizeof(AttrNumber *));
 	feed.scans = palloc(shared->nrelations * sizeof(ParallelTableScanDesc));
+	feed.plans = palloc(shared->nrelations * sizeof(GpuScanHeapPlan *));
 	for (int i = 0; i < shared->nrelations; i++)
 	{
 		Part *part = shm_toc_lookup(toc, KEY_PART + i, false);
@@ -228,6 +257,7 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 		feed.relations = lappend(feed.relations, table_open(part->relid, AccessShareLock));
 		feed.attnums[i] = part->attnums;
 		feed.scans[i] = shm_toc_lookup(toc, KEY_SCAN + i, false);
+		feed.plans[i] = shm_toc_lookup(toc, KEY_PLAN + i, true);
 	}
 
 	feed.client = gpuscan_client_join(shared->client, &reason);
@@ -242,7 +272,6 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	foreach(lc, feed.relations)
 		table_close(lfirst(lc), AccessShareLock);
 
-	outcome->blocks = feed.blocks;
-	outcome->detoasted = feed.detoasted;
+	outcome->counters = feed.counters;
 	InstrEndParallelQuery(&outcome->buffers, &outcome->wal);
 }

@@ -79,8 +79,10 @@ static bool
 aggregate(GpuAggState *state)
 {
 	GpuScanRun *run = state->node.run;
-	GpuScanFeeders *feeders = gpuscan_feeders_launch(&run->feed);
+	GpuScanFeeders *feeders;
 
+	gpuscan_feed_look_up(&run->feed);
+	feeders = gpuscan_feeders_launch(&run->feed);
 	gpuscan_feed_all(&run->feed);
 	if (feeders != NULL)
 	{

@@ -141,11 +141,11 @@ next_local(GpuScanState *state)
 	feed->have_page = false;
 	state->nblocks = 1;
 	state->block = (GpuScanClientBlock){
-		.buffer = feed->buffer,
-		.page = BufferGetPage(feed->buffer),
-		.blkno = BufferGetBlockNumber(feed->buffer),
-		.ntuples = feed->ntuples,
-		.offsets = feed->offsets,
+		.buffer = feed->page.buffer,
+		.page = BufferGetPage(feed->page.buffer),
+		.blkno = BufferGetBlockNumber(feed->page.buffer),
+		.ntuples = feed->page.ntuples,
+		.offsets = feed->page.offsets,
 	};
 	return true;
 }

@@ -39,8 +39,7 @@ typedef struct GpuScanRun
 /* What EXPLAIN ANALYZE says, summed over all executions of the node. */
 typedef struct GpuScanCounters
 {
-	uint64 blocks;
-	uint64 detoasted; /* tuples, by PostgreSQL */
+	GpuScanFeedCounters feed;
 	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
 	uint64 workers;	  /* launched to read the input */
 	GpuScanRequestStats stats;

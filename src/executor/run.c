@@ -110,8 +110,12 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 		node->counters.device = gpuscan_client_device(run->client);
 	run->client = NULL;
 	gpuscan_feed_end(&run->feed);
-	node->counters.blocks += run->feed.blocks;
-	node->counters.detoasted += run->feed.detoasted;
+	node->counters.feed.cached += run->feed.counters.cached;
+	node->counters.feed.skipped += run->feed.counters.skipped;
+	node->counters.feed.read += run->feed.counters.read;
+	node->counters.feed.loaded += run->feed.counters.loaded;
+	node->counters.feed.loose += run->feed.counters.loose;
+	node->counters.feed.detoasted += run->feed.counters.detoasted;
 	node->counters.stats.tuples += stats.tuples;
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;

@@ -13,6 +13,8 @@
 
 #include "access/htup.h"
 #include "access/relscan.h"
+#include "columns/ranges.h"
+#include "port/atomics.h"
 #include "program/program.h"
 #include "storage/buf.h"
 #include "storage/bufpage.h"
@@ -23,22 +25,83 @@
 typedef struct GpuScanHeapReader GpuScanHeapReader;
 
 /*
- * Opens a scan of `rel`, which uses the heap access method and is locked,
- * under an MVCC snapshot, or our part of a parallel scan with the same snapshot.  Takes the predicate lock of a sequential scan and
- * counts as one in pg_stat.  Lives in the current memory context.
+ * What is to be read of a relation while the cache answers the rest.  Flat, so
+ * that processes can share it: whoever is free takes the next range.
  */
-extern GpuScanHeapReader *
-gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel);
+typedef struct GpuScanHeapPlan
+{
+	pg_atomic_uint32 next;
+	uint32 nranges;
+	uint64 nblocks; /* in all ranges */
+	struct
+	{
+		uint64 blocks;
+		bool load; /* for the cache */
+	} ranges[FLEXIBLE_ARRAY_MEMBER];
+} GpuScanHeapPlan;
+
+static inline Size
+gpuscan_heap_plan_size(uint32 nranges)
+{
+	return offsetof(GpuScanHeapPlan, ranges) +
+		   nranges * sizeof(((GpuScanHeapPlan *) NULL)->ranges[0]);
+}
 
 /*
- * The next page that has visible tuples: its buffer with a pin that becomes the
- * caller's, and the visible line pointers, valid until the next call; *offsets is
- * NULL for the first *ntuples.  False at the end.
+ * Opens a scan of `rel`, which uses the heap access method and is locked,
+ * under an MVCC snapshot, or our part of a parallel scan with the same snapshot,
+ * of all blocks or those of `plan`.  Takes the predicate lock of a sequential scan and
+ * counts as one in pg_stat.  Lives in the current memory context.
  */
-extern bool gpuscan_heap_next(GpuScanHeapReader *reader, Buffer *buffer,
-							  const OffsetNumber **offsets, int *ntuples);
-extern uint64 gpuscan_heap_blocks_read(const GpuScanHeapReader *reader);
+extern GpuScanHeapReader *gpuscan_heap_open(Relation rel, Snapshot snapshot,
+											ParallelTableScanDesc parallel, GpuScanHeapPlan *plan);
+
+/* A page that has visible tuples */
+typedef struct GpuScanHeapPage
+{
+	Buffer buffer;				 /* with a pin that becomes the caller's */
+	const OffsetNumber *offsets; /* of them, valid until the next call; NULL: the first ntuples */
+	int ntuples;
+	GpuScanRangeState *range; /* of a range to load, palloc'd, the caller's once it is complete:
+							   * when the next page is of another one */
+	bool fills;				  /* it is one of range->blocks */
+} GpuScanHeapPage;
+
+/* The next page; false at the end. */
+extern bool gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page);
+
+/* Blocks so far */
+typedef struct GpuScanHeapCounts
+{
+	uint64 read;   /* those without visible tuples included */
+	uint64 loaded; /* for the cache */
+	uint64 loose;
+} GpuScanHeapCounts;
+
+extern GpuScanHeapCounts gpuscan_heap_counts(const GpuScanHeapReader *reader);
 extern void gpuscan_heap_close(GpuScanHeapReader *reader);
+
+/* map.c */
+
+/* Whether LSNs tell that a block of the relation has not changed. */
+extern bool gpuscan_heap_is_cacheable(Relation rel);
+
+/* The blocks of a range that a relation of so many blocks has. */
+extern uint64 gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks);
+
+/*
+ * The all-visible blocks of n ranges of one map page, and its LSN.  *map keeps a
+ * pin of the map page looked at last.
+ */
+extern XLogRecPtr
+gpuscan_heap_read_map(Relation rel, uint32 first, int n, Buffer *map, uint64 *visible);
+
+/* The LSNs of the pages of some of the blocks of n ranges, one after the other. */
+extern void
+gpuscan_heap_read_lsns(Relation rel, uint32 first, int n, const uint64 *blocks, XLogRecPtr *lsns);
+
+/* Counts tuples in pg_stat as a sequential scan does. */
+extern void gpuscan_heap_count_tuples(Relation rel, uint64 ntuples);
 
 /*
  * The layout of rel's tuples for a Program whose column i is rel's attribute

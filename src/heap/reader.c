@@ -53,6 +53,7 @@
 #include "access/visibilitymap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
@@ -65,16 +66,27 @@ struct GpuScanHeapReader
 {
 	HeapScanDesc scan;
 	BlockNumber next; /* the block that is read next, if we scan alone */
-	uint64 nread;	  /* blocks */
-	Buffer map;		  /* the visibility map's page looked at last, pinned */
-	Buffer last;	  /* the buffer of the settled block before */
+	GpuScanHeapCounts counts;
+	Buffer map;	 /* the visibility map's page looked at last, pinned */
+	Buffer last; /* the buffer of the settled block before */
+
+	/* Where there is a plan */
+	GpuScanHeapPlan *plan;
+	uint32 range;			  /* that is being read */
+	uint64 left;			  /* its blocks that are left */
+	bool load;				  /* it is for the cache */
+	uint64 visible;			  /* if so, what the map said at its start */
+	GpuScanRangeState *state; /* if so */
+	bool handed_out;		  /* the caller knows the state */
+
 	OffsetNumber settled[MaxHeapTuplesPerPage];
 };
 
 GpuScanHeapReader *
-gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel)
+gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel,
+				  GpuScanHeapPlan *plan)
 {
-	GpuScanHeapReader *reader = palloc(sizeof(GpuScanHeapReader));
+	GpuScanHeapReader *reader = palloc0(sizeof(GpuScanHeapReader));
 	TableScanDesc scan;
 
 	Assert(rel->rd_tableam == GetHeapamTableAmRoutine());
@@ -85,14 +97,70 @@ gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc paralle
 	else
 		scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
 	reader->scan = (HeapScanDesc) scan;
-	if (parallel != NULL)
+	reader->plan = plan;
+	if (parallel != NULL && plan == NULL)
 		table_block_parallelscan_startblock_init(rel, reader->scan->rs_parallelworkerdata,
 												 (ParallelBlockTableScanDesc) parallel);
-	reader->next = 0;
-	reader->nread = 0;
 	reader->map = InvalidBuffer;
 	reader->last = InvalidBuffer;
 	return reader;
+}
+
+/*
+ * A range to load begins: what the map says is read before its blocks are.
+ * Invariants 2 and 3 in README.md.
+ */
+static void
+begin_load(GpuScanHeapReader *reader)
+{
+	if (reader->state == NULL || reader->handed_out)
+		reader->state = palloc(sizeof(GpuScanRangeState));
+	memset(reader->state, 0, sizeof(GpuScanRangeState));
+	reader->handed_out = false;
+	reader->state->range = reader->range;
+	reader->state->map_lsn = gpuscan_heap_read_map(reader->scan->rs_base.rs_rd, reader->range, 1,
+												   &reader->map, &reader->visible);
+}
+
+/* A range to load ends: blocks that are not all-visible any more are not for the cache. */
+static void
+end_load(GpuScanHeapReader *reader)
+{
+	uint64 visible;
+
+	(void) gpuscan_heap_read_map(reader->scan->rs_base.rs_rd, reader->range, 1, &reader->map,
+								 &visible);
+	reader->state->blocks &= visible;
+	reader->load = false;
+}
+
+/* The next block of the plan */
+static BlockNumber
+next_planned_block(GpuScanHeapReader *reader)
+{
+	GpuScanHeapPlan *plan = reader->plan;
+	int i;
+
+	while (reader->left == 0)
+	{
+		if (reader->load)
+			end_load(reader);
+		if (reader->range == plan->nranges)
+			return InvalidBlockNumber;
+		reader->range = pg_atomic_fetch_add_u32(&plan->next, 1);
+		if (reader->range >= plan->nranges)
+		{
+			reader->range = plan->nranges;
+			return InvalidBlockNumber;
+		}
+		reader->left = plan->ranges[reader->range].blocks;
+		reader->load = plan->ranges[reader->range].load && reader->left != 0;
+		if (reader->load)
+			begin_load(reader);
+	}
+	i = pg_rightmost_one_pos64(reader->left);
+	reader->left &= reader->left - 1;
+	return gpuscan_range_first_block(reader->range) + i;
 }
 
 /* The next block to read; InvalidBlockNumber at the end. */
@@ -101,6 +169,8 @@ next_block(GpuScanHeapReader *reader)
 {
 	HeapScanDesc scan = reader->scan;
 
+	if (reader->plan != NULL)
+		return next_planned_block(reader);
 	if (scan->rs_base.rs_parallel != NULL)
 		return table_block_parallelscan_nextpage(
 			scan->rs_base.rs_rd, scan->rs_parallelworkerdata,
@@ -177,8 +247,7 @@ take_line_pointers(GpuScanHeapReader *reader, Page page, const OffsetNumber **of
  * to be loose.
  */
 static bool
-read_settled(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer,
-			 const OffsetNumber **offsets, int *ntuples)
+read_settled(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out, XLogRecPtr *lsn)
 {
 	HeapScanDesc scan = reader->scan;
 	Relation rel = scan->rs_base.rs_rd;
@@ -186,23 +255,59 @@ read_settled(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer,
 	bool settled;
 
 	CHECK_FOR_INTERRUPTS();
-	*buffer = pin_guess(reader, block);
-	if (!BufferIsValid(*buffer))
-		*buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
-	reader->last = *buffer;
-	if (!BufferIsLocal(*buffer))
-		prefetch_buffer(*buffer + 1);
-	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(*buffer);
+	out->buffer = pin_guess(reader, block);
+	if (!BufferIsValid(out->buffer))
+		out->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+	reader->last = out->buffer;
+	if (!BufferIsLocal(out->buffer))
+		prefetch_buffer(out->buffer + 1);
+	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(out->buffer);
 	TestForOldSnapshot(scan->rs_base.rs_snapshot, rel, page);
 	settled = PageIsAllVisible(page);
-	*ntuples = 0;
+	*lsn = PageGetLSN(page);
+	out->ntuples = 0;
 	if (settled)
-		take_line_pointers(reader, page, offsets, ntuples);
-	LockBuffer(*buffer, BUFFER_LOCK_UNLOCK);
-	if (*ntuples == 0)
-		ReleaseBuffer(*buffer);
+		take_line_pointers(reader, page, &out->offsets, &out->ntuples);
+	LockBuffer(out->buffer, BUFFER_LOCK_UNLOCK);
+	if (out->ntuples == 0)
+		ReleaseBuffer(out->buffer);
 	return settled;
+}
+
+/*
+ * Reads a block of a range to load, if it was all-visible when that began.
+ * False if it turns out to be loose.
+ *
+ * In a snapshot taken during recovery the page's own flag does not tell: so the
+ * map must not have changed since, which it does whenever a bit is set.
+ */
+static bool
+load_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
+{
+	GpuScanRangeState *state = reader->state;
+	int i = block - gpuscan_range_first_block(reader->range);
+	uint64 bit = UINT64CONST(1) << i;
+	uint64 visible;
+	XLogRecPtr lsn;
+
+	if ((reader->visible & bit) == 0 || !read_settled(reader, block, out, &lsn))
+		return false;
+	if (reader->scan->rs_base.rs_snapshot->takenDuringRecovery &&
+		(gpuscan_heap_read_map(reader->scan->rs_base.rs_rd, reader->range, 1, &reader->map,
+							   &visible) != state->map_lsn ||
+		 (visible & bit) == 0))
+	{
+		if (out->ntuples > 0)
+			ReleaseBuffer(out->buffer);
+		return false;
+	}
+	state->blocks |= bit;
+	state->lsns[i] = lsn;
+	state->ntuples[i] = out->ntuples;
+	out->fills = true;
+	reader->counts.loaded++;
+	return true;
 }
 
 /* Drops the pin that the scan keeps on its current page. */
@@ -214,26 +319,35 @@ release_scan_page(HeapScanDesc scan)
 	scan->rs_cbuf = InvalidBuffer;
 }
 
-/* The same for a block of any kind; *ntuples = 0: nothing is pinned. */
+/* Reads a block of any kind; if it has no tuples, nothing is pinned. */
 static void
-read_block(GpuScanHeapReader *reader, BlockNumber block, Buffer *buffer,
-		   const OffsetNumber **offsets, int *ntuples)
+read_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 {
 	HeapScanDesc scan = reader->scan;
+	XLogRecPtr lsn;
 
-	if (!scan->rs_base.rs_snapshot->takenDuringRecovery &&
-		VM_ALL_VISIBLE(scan->rs_base.rs_rd, block, &reader->map) &&
-		read_settled(reader, block, buffer, offsets, ntuples))
-	{
+	out->fills = false;
+	out->range = NULL;
+	if (reader->load ? load_block(reader, block, out)
+					 : !scan->rs_base.rs_snapshot->takenDuringRecovery &&
+						   VM_ALL_VISIBLE(scan->rs_base.rs_rd, block, &reader->map) &&
+						   read_settled(reader, block, out, &lsn))
 		release_scan_page(scan);
-		return;
+	else
+	{
+		heapgetpage(&scan->rs_base, block);
+		out->ntuples = scan->rs_ntuples;
+		out->offsets = scan->rs_vistuples;
+		out->buffer = scan->rs_cbuf;
+		if (out->ntuples > 0)
+			IncrBufferRefCount(out->buffer);
+		reader->counts.loose++;
 	}
-	heapgetpage(&scan->rs_base, block);
-	*ntuples = scan->rs_ntuples;
-	*offsets = scan->rs_vistuples;
-	*buffer = scan->rs_cbuf;
-	if (*ntuples > 0)
-		IncrBufferRefCount(*buffer);
+	if (reader->load && out->ntuples > 0)
+	{
+		out->range = reader->state;
+		reader->handed_out = true;
+	}
 }
 
 static void
@@ -245,23 +359,20 @@ release_map(GpuScanHeapReader *reader)
 }
 
 bool
-gpuscan_heap_next(GpuScanHeapReader *reader, Buffer *buffer, const OffsetNumber **offsets,
-				  int *ntuples)
+gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page)
 {
 	HeapScanDesc scan = reader->scan;
-	Relation rel = scan->rs_base.rs_rd;
 	BlockNumber block;
 
 	while ((block = next_block(reader)) != InvalidBlockNumber)
 	{
-		reader->nread++;
-		read_block(reader, block, buffer, offsets, ntuples);
-		if (*ntuples == 0)
+		reader->counts.read++;
+		read_block(reader, block, page);
+		if (page->ntuples == 0)
 			continue;
 
 		/* In bulk what pgstat_count_heap_getnext() counts one by one */
-		if (pgstat_should_count_relation(rel))
-			rel->pgstat_info->t_counts.t_tuples_returned += *ntuples;
+		gpuscan_heap_count_tuples(scan->rs_base.rs_rd, page->ntuples);
 		return true;
 	}
 
@@ -271,13 +382,10 @@ gpuscan_heap_next(GpuScanHeapReader *reader, Buffer *buffer, const OffsetNumber 
 	return false;
 }
 
-/*
- * Blocks read so far, those without visible tuples included.
- */
-uint64
-gpuscan_heap_blocks_read(const GpuScanHeapReader *reader)
+GpuScanHeapCounts
+gpuscan_heap_counts(const GpuScanHeapReader *reader)
 {
-	return reader->nread;
+	return reader->counts;
 }
 
 /*

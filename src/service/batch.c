@@ -20,7 +20,7 @@
 
 bool
 gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
-						const OffsetNumber *offsets, int ntuples)
+						const OffsetNumber *offsets, int ntuples, bool fills)
 {
 	GpuScanChannelBatch *shared = batch->shared;
 	bool copied = BufferIsLocal(buffer) || batch->client->pins >= batch->client->max_pins;
@@ -43,6 +43,7 @@ gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 		.buffer = copied ? InvalidBuffer : buffer,
 		.items = batch->items,
 		.outcome = batch->ntuples,
+		.fills = fills,
 	};
 	if (offsets)
 		memcpy(shared->items + batch->items, offsets, ntuples * sizeof(OffsetNumber));
@@ -122,6 +123,37 @@ gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tup
 	batch->items += sizeof(GpuScanStagedTuple);
 	batch->staging += size;
 	return true;
+}
+
+GpuScanCacheLookup *
+gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns)
+{
+	StaticAssertStmt(sizeof(GpuScanCacheLookup) <= GPUSCAN_BATCH_ITEMS, "a lookup is too large");
+	StaticAssertStmt(GPUSCAN_MAP_RANGES * GPUSCAN_RANGE_BLOCKS * sizeof(XLogRecPtr) <=
+						 GPUSCAN_BATCH_STAGING,
+					 "a lookup's LSNs are too many");
+	Assert(batch->nblocks == 0);
+	batch->shared->kind = GPUSCAN_KIND_LOOKUP;
+	*lsns = (XLogRecPtr *) batch->shared->staging;
+	return (GpuScanCacheLookup *) batch->shared->items;
+}
+
+void
+gpuscan_client_expect_range(GpuScanClientBatch *batch)
+{
+	StaticAssertStmt(GPUSCAN_RANGE_BLOCKS <= GPUSCAN_BATCH_BLOCKS &&
+						 GPUSCAN_RANGE_TUPLES <= GPUSCAN_BATCH_TUPLES,
+					 "a range does not fit a batch");
+	Assert(batch->nblocks == 0);
+	batch->max_blocks = GPUSCAN_RANGE_BLOCKS;
+}
+
+void
+gpuscan_client_fill(GpuScanClientBatch *batch, uint32 layout, const GpuScanRangeState *state)
+{
+	batch->shared->kind = GPUSCAN_KIND_FILL;
+	batch->shared->fill.layout = layout;
+	batch->shared->fill.state = *state;
 }
 
 bool

@@ -14,6 +14,9 @@
  *	 - a batch: the backend until it is pushed (its index put into `queue` and
  *	   `npushed` advanced), then the service and its device until `done`, then
  *	   the backend again.
+ *	 - `confirmed` of a batch: the backend, as it releases one that is done, before
+ *	   it unpins the pages.  One that aborts does not, and so the pages may have
+ *	   changed under the device.
  *	 - a result: the service until `full`, then the backend until it clears it.
  *	 - `failure` is set once, by the service or a device thread, and then every
  *	   wait of the backend but the one for `idle` ends.
@@ -33,6 +36,7 @@
 #include "access/htup_details.h"
 #include "device/device.h"
 #include "port/atomics.h"
+#include "service/cache_message.h"
 #include "service/fault.h"
 #include "storage/buf.h"
 
@@ -43,11 +47,12 @@
 #define GPUSCAN_BLOCK_TUPLES MaxHeapTuplesPerPage
 #define GPUSCAN_BATCH_TUPLES (GPUSCAN_BATCH_BLOCKS * 128)
 
-/* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks: most need none */
-#define GPUSCAN_BATCH_ITEMS (64 * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
+/* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks: of a range's in any case */
+#define GPUSCAN_BATCH_ITEMS                                                                        \
+	(GPUSCAN_RANGE_BLOCKS * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
 
-/* Copied pages and tuples of a batch */
-#define GPUSCAN_BATCH_STAGING (32 * BLCKSZ)
+/* Copied pages and tuples of a batch: all of a range's pages may have to be copied */
+#define GPUSCAN_BATCH_STAGING (GPUSCAN_RANGE_BLOCKS * BLCKSZ)
 
 /* The Program, and behind it the layouts, each at a multiple of 8 */
 #define GPUSCAN_REQUEST_SIZE (2 * GPUSCAN_MAX_PROGRAM_SIZE)
@@ -77,11 +82,22 @@ typedef struct GpuScanChannelBlock
 	uint32 page;	/* where a copied page lies in staging memory */
 	uint32 items;	/* where its items lie in the batch's */
 	uint32 outcome; /* where its outcomes lie in outcome */
+	bool fills;		/* for the cache */
 } GpuScanChannelBlock;
+
+typedef enum GpuScanBatchKind
+{
+	GPUSCAN_KIND_TUPLES,
+	GPUSCAN_KIND_FILL,	/* with `fill` */
+	GPUSCAN_KIND_LOOKUP /* a GpuScanCacheLookup in items, LSNs in staging; see cache_message.h */
+} GpuScanBatchKind;
 
 typedef struct GpuScanChannelBatch
 {
 	pg_atomic_uint32 done;
+	pg_atomic_uint32 confirmed; /* the number of the push that was released */
+	GpuScanBatchKind kind;
+	GpuScanCacheFill fill;
 	uint32 ndeferred; /* tuples, once it is done */
 	uint32 nblocks;
 	GpuScanChannelBlock blocks[GPUSCAN_BATCH_BLOCKS];

@@ -156,6 +156,8 @@ prepare_channel(GpuScanChannel *chan)
 	pg_atomic_write_u32(&chan->waiting, GPUSCAN_WAIT_NOTHING);
 	pg_atomic_write_u32(&chan->failure, GPUSCAN_OK);
 	pg_atomic_write_u32(&chan->idle, 0);
+	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+		pg_atomic_write_u32(&chan->batches[i].confirmed, 0);
 	for (int i = 0; i < GPUSCAN_RESULTS; i++)
 		pg_atomic_write_u32(&chan->results[i].full, 0);
 }
@@ -208,6 +210,24 @@ open_slot(GpuScanClient *client)
 	gpuscan_slot_ring(client->slot);
 }
 
+/* The generation of the service that runs; 0 with *reason. */
+static uint32
+running_service(const char **reason)
+{
+	uint32 generation;
+
+	if (gpuscan_shared == NULL)
+	{
+		*reason = "gpuscan is not in shared_preload_libraries";
+		return 0;
+	}
+	generation = pg_atomic_read_u32(&gpuscan_shared->running);
+	if (generation == 0)
+		*reason = "the gpuscan service is not running";
+	pg_read_barrier();
+	return generation;
+}
+
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
 					int nlayouts, GpuScanPass pass, uint64 tuples_expected, uint64 groups_expected,
@@ -215,22 +235,11 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 {
 	GpuScanClient *client;
 	GpuScanChannel *chan;
-	uint32 generation;
+	uint32 generation = running_service(reason);
 	Size size = MAXALIGN(program->size);
 
-	if (gpuscan_shared == NULL)
-	{
-		*reason = "gpuscan is not in shared_preload_libraries";
-		return NULL;
-	}
-	generation = pg_atomic_read_u32(&gpuscan_shared->running);
 	if (generation == 0)
-	{
-		*reason = "the gpuscan service is not running";
 		return NULL;
-	}
-	pg_read_barrier();
-
 	for (int i = 0; i < nlayouts; i++)
 		size += MAXALIGN(layouts[i]->size);
 	if (program->size > GPUSCAN_MAX_PROGRAM_SIZE || size > GPUSCAN_REQUEST_SIZE)
@@ -283,6 +292,13 @@ gpuscan_client_join(GpuScanClientName leader, const char **reason)
 	return client;
 }
 
+bool
+gpuscan_client_has_cache(const GpuScanClient *client)
+{
+	(void) client;
+	return gpuscan_shared->has_cache && gpuscan_cpu_cache_size > 0;
+}
+
 int
 gpuscan_client_feeders(void)
 {
@@ -313,6 +329,7 @@ gpuscan_client_batch(GpuScanClient *client)
 			batch->max_blocks = client->batch_blocks;
 			batch->items = 0;
 			batch->staging = 0;
+			batch->shared->kind = GPUSCAN_KIND_TUPLES;
 			return batch;
 		}
 	}
@@ -324,7 +341,8 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 {
 	GpuScanSlot *slot = client->slot;
 
-	Assert(batch->state == GPUSCAN_BATCH_FILLING && batch->nblocks > 0);
+	Assert(batch->state == GPUSCAN_BATCH_FILLING);
+	Assert(batch->nblocks > 0 || batch->shared->kind == GPUSCAN_KIND_LOOKUP);
 	if (has_failed(client))
 		return;
 
@@ -332,8 +350,9 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	batch->shared->nblocks = batch->nblocks;
 	pg_atomic_write_u32(&batch->shared->done, 0);
 	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
-	client->npushed++;
-	client->batch_blocks = Min(client->batch_blocks * 2, gpuscan_shared->batch_blocks);
+	batch->number = ++client->npushed;
+	if (batch->nblocks > 0)
+		client->batch_blocks = Min(client->batch_blocks * 2, gpuscan_shared->batch_blocks);
 	pg_write_barrier();
 	pg_atomic_write_u32(&client->chan->npushed, client->npushed);
 	pg_atomic_write_u64(&slot->tuples, pg_atomic_read_u64(&slot->tuples) + batch->ntuples);
@@ -386,7 +405,12 @@ gpuscan_client_release(GpuScanClient *client, GpuScanClientBatch *batch)
 {
 	Assert(batch->state != GPUSCAN_BATCH_FREE);
 	if (batch->state == GPUSCAN_BATCH_PUSHED)
+	{
 		client->nreleased++;
+		if (pg_atomic_read_u32(&batch->shared->done) != 0)
+			pg_atomic_write_u32(&batch->shared->confirmed, batch->number);
+		pg_memory_barrier();
+	}
 	gpuscan_batch_unpin(batch);
 	batch->state = GPUSCAN_BATCH_FREE;
 }
@@ -473,4 +497,46 @@ gpuscan_client_close(GpuScanClient *client, GpuScanRequestStats *stats)
 			gpuscan_batch_unpin(&client->channel->batches[i]);
 	}
 	let_go(client);
+}
+
+/* Has the service obey a command; its answer, a palloc'd copy of nrows of `size` bytes. */
+static void *
+command(GpuScanCacheCommandKind kind, Oid database, Oid relid, Size size, uint32 *nrows)
+{
+	GpuScanRequestStats stats;
+	GpuScanClient *client = NULL;
+	const char *reason;
+	const char *rows = NULL;
+	void *copy;
+	uint32 generation = running_service(&reason);
+
+	*nrows = 0;
+	if (generation != 0)
+		client = create_client(generation, &reason);
+	if (client == NULL)
+		return NULL;
+	client->slot->leader = GPUSCAN_SLOT_COMMAND;
+	*(GpuScanCacheCommand *) client->chan->request =
+		(GpuScanCacheCommand){.kind = kind, .database = database, .relid = relid};
+	open_slot(client);
+	(void) gpuscan_client_fetch(client, &rows, nrows);
+	copy = palloc(*nrows * size + 1);
+	memcpy(copy, rows, *nrows * size);
+	gpuscan_client_close(client, &stats);
+	return copy;
+}
+
+const GpuScanCacheRow *
+gpuscan_client_cache_rows(uint32 *nrows)
+{
+	return command(GPUSCAN_CACHE_REPORT, InvalidOid, InvalidOid, sizeof(GpuScanCacheRow), nrows);
+}
+
+uint64
+gpuscan_client_cache_evict(Oid database, Oid relid)
+{
+	uint32 nrows;
+	const uint64 *bytes = command(GPUSCAN_CACHE_EVICT, database, relid, sizeof(uint64), &nrows);
+
+	return nrows > 0 ? *bytes : 0;
 }

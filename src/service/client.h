@@ -23,6 +23,7 @@
 
 #include "access/htup.h"
 #include "device/device.h"
+#include "service/cache_message.h"
 #include "storage/block.h"
 #include "storage/buf.h"
 #include "storage/bufpage.h"
@@ -76,6 +77,13 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 extern GpuScanClientName gpuscan_client_name(const GpuScanClient *client);
 extern GpuScanClient *gpuscan_client_join(GpuScanClientName leader, const char **reason);
 
+/*
+ * What is in the cache, palloc'd, and how many rows that are; and dropping what is
+ * there of a relation, which returns the bytes.  Nothing, where no service runs.
+ */
+extern const GpuScanCacheRow *gpuscan_client_cache_rows(uint32 *nrows);
+extern uint64 gpuscan_client_cache_evict(Oid database, Oid relid);
+
 /* Processes that can keep the device busy. */
 extern int gpuscan_client_feeders(void);
 
@@ -89,10 +97,11 @@ extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
  * Adds the visible tuples of a page, the first ntuples if `offsets` is NULL.  Takes over the caller's pin on `buffer`
  * when it returns true; false says that the batch is full.  The page is read in
  * place from a shared buffer, and copied from a local one, or where the client
- * holds its share of pins: a copied page is unpinned at once.
+ * holds its share of pins: a copied page is unpinned at once.  `fills`: its
+ * tuples are for the cache too.
  */
 extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
-									const OffsetNumber *offsets, int ntuples);
+									const OffsetNumber *offsets, int ntuples, bool fills);
 
 /*
  * Adds a tuple without toasted values; false says that the batch is full.  A
@@ -101,6 +110,22 @@ extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Bu
 extern bool gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple);
 
 extern bool gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch);
+
+/* Whether the service keeps columns. */
+extern bool gpuscan_client_has_cache(const GpuScanClient *client);
+
+/*
+ * Makes an empty batch a question to the cache, for the caller to fill in before
+ * it is pushed; the answer is in the same place once it is completed.
+ */
+extern GpuScanCacheLookup *gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns);
+
+/* Makes room for all pages of a range in an empty batch. */
+extern void gpuscan_client_expect_range(GpuScanClientBatch *batch);
+
+/* Says what range a batch was filled with, before it is pushed. */
+extern void
+gpuscan_client_fill(GpuScanClientBatch *batch, uint32 layout, const GpuScanRangeState *state);
 
 extern void gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch);
 

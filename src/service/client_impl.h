@@ -27,6 +27,7 @@ struct GpuScanClientBatch
 	GpuScanClient *client;
 	GpuScanChannelBatch *shared;
 	GpuScanBatchState state;
+	uint32 number; /* of the client's pushes, this one */
 
 	/* Used so far of what the shared side has */
 	uint32 nblocks;

@@ -213,10 +213,12 @@ set_client_sizes(uint32 threads)
 {
 	uint32 batch_blocks = GPUSCAN_BATCH_BLOCKS;
 	uint32 feeders = 1;
+	bool has_cache = true;
 	bool on_gpus = true;
 
 	for (int i = 0; i < ndevices; i++)
 	{
+		has_cache &= devices[i].ops->push_cached != NULL;
 		batch_blocks = Min(batch_blocks, devices[i].ops->batch_blocks);
 		on_gpus &= devices[i].entry->cuda;
 		feeders =
@@ -224,6 +226,7 @@ set_client_sizes(uint32 threads)
 	}
 	gpuscan_shared->batch_blocks = batch_blocks;
 	gpuscan_shared->feeders = feeders;
+	gpuscan_shared->has_cache = has_cache;
 	gpuscan_shared->on_gpus = on_gpus;
 }
 

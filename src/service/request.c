@@ -34,6 +34,7 @@
  */
 #include "postgres.h"
 
+#include "service/cache.h"
 #include "service/devices.h"
 #include "service/mapping.h"
 #include "service/request.h"
@@ -49,6 +50,9 @@ typedef struct Batch
 	Request *request;
 	pg_atomic_uint32 in_flight;
 	GpuScanBlock *blocks; /* GPUSCAN_BATCH_BLOCKS, made when first needed */
+	uint32 number;		  /* of the request's pushes, this one */
+	GpuScanFill *fill;	  /* where its columns go, or NULL */
+	GpuScanCacheFill fill_of;
 } Batch;
 
 struct Request
@@ -68,6 +72,7 @@ struct Request
 	const GpuScanLayout **layouts;
 	uint32 nlayouts;
 
+	GpuScanCacheUse *cache;			 /* of an aggregation on a device that takes columns, or NULL */
 	const GpuScanOpenDevice *device; /* that serves it */
 	GpuScanRequest *running;		 /* the device's; NULL if it never began */
 	uint32 npushed;					 /* batches passed on */
@@ -104,6 +109,7 @@ gpuscan_request_setup(uint32 threads, uint32 generation, void (*wake)(void))
 	wake_main_thread = wake;
 	requests = MemoryContextAllocZero(TopMemoryContext, mul_size(nslots, sizeof(Request)));
 	news = MemoryContextAllocZero(TopMemoryContext, mul_size(nslots, sizeof(pg_atomic_uint32)));
+	gpuscan_cache_setup();
 	for (int i = 0; i < nslots; i++)
 	{
 		pg_atomic_init_u32(&news[i], 0);
@@ -332,6 +338,26 @@ join(Request *request)
 	pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_SCANNING);
 }
 
+/* Does what a command says; its answer is a result. */
+static void
+obey(Request *request)
+{
+	GpuScanCacheCommand command = *(GpuScanCacheCommand *) request->chan->request;
+	GpuScanChannelResult *result = &request->chan->results[0];
+
+	if (command.kind == GPUSCAN_CACHE_REPORT)
+		result->nrows = gpuscan_cache_report((GpuScanCacheRow *) result->rows,
+											 GPUSCAN_RESULT_SIZE / sizeof(GpuScanCacheRow));
+	else
+	{
+		*(uint64 *) result->rows = gpuscan_cache_evict(command.database, command.relid);
+		result->nrows = 1;
+	}
+	request->exhausted = true;
+	pg_write_barrier();
+	pg_atomic_write_u32(&result->full, 1);
+}
+
 /* Takes a slot that is OPEN.  False if its channel is gone, and so its backend. */
 static bool
 begin(Request *request)
@@ -345,6 +371,7 @@ begin(Request *request)
 	memset(&chan->stats, 0, sizeof(chan->stats));
 	request->fault = chan->fault;
 	request->program = NULL;
+	request->cache = NULL;
 	request->device = NULL;
 	request->running = NULL;
 	request->leader = request;
@@ -363,6 +390,11 @@ begin(Request *request)
 	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
 		pg_atomic_write_u32(&request->batches[i].in_flight, 0);
 
+	if (request->slot->leader == GPUSCAN_SLOT_COMMAND)
+	{
+		obey(request);
+		return true;
+	}
 	if (request->slot->leader >= 0)
 	{
 		join(request);
@@ -393,6 +425,10 @@ begin(Request *request)
 		(void) succeeded(
 			request, GPUSCAN_AT_BEGIN,
 			request->device->ops->begin(request->device->device, &options, &request->running));
+		if (request->running != NULL && request->program->aggregate &&
+			request->device->ops->push_cached != NULL)
+			request->cache =
+				gpuscan_cache_use(request->program, request->layouts, request->nlayouts);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;
@@ -417,6 +453,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 		.ntuples = from.ntuples,
 		.layout = from.layout,
 		.outcome = batch->outcome + from.outcome,
+		.fills = from.fills,
 	};
 
 	if (staged)
@@ -467,6 +504,57 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	return true;
 }
 
+/*
+ * Takes over the columns that a batch made.  They are good if the backend had
+ * the batch's pages pinned until it was done, which it says before it unpins them.
+ */
+static void
+end_fill(Request *request, uint32 index)
+{
+	Batch *batch = &request->batches[index];
+	GpuScanChannelBatch *shared = &request->chan->batches[index];
+
+	if (batch->fill == NULL)
+		return;
+	pg_read_barrier();
+	gpuscan_cache_end_fill(request->leader->cache, &batch->fill_of, batch->fill,
+						   pg_atomic_read_u32(&batch->in_flight) == 0 &&
+							   pg_atomic_read_u32(&shared->confirmed) == batch->number);
+	batch->fill = NULL;
+}
+
+static void
+end_fills(Request *request)
+{
+	for (int i = 0; i < GPUSCAN_RING_BATCHES; i++)
+		end_fill(request, i);
+}
+
+/* Answers a batch that asks what is cached, and gives that to the device. */
+static bool
+look_up(Request *request, GpuScanChannelBatch *batch)
+{
+	GpuScanCacheLookup *lookup = (GpuScanCacheLookup *) batch->items;
+	const XLogRecPtr *lsns = lookup->with_lsns ? (const XLogRecPtr *) batch->staging : NULL;
+	const GpuScanCachedRange *ranges;
+	uint32 nranges;
+
+	if (request->cache == NULL ||
+		!gpuscan_cache_lookup(request->cache, lookup, lsns, &ranges, &nranges))
+	{
+		reject(request, "a question to the cache is not well formed");
+		return false;
+	}
+	request->npushed++;
+	pg_atomic_fetch_add_u32(&request->ndone, 1);
+	if (nranges > 0 &&
+		!succeeded(request, GPUSCAN_AT_PUSH,
+				   request->device->ops->push_cached(request->running, ranges, nranges)))
+		return false;
+	pg_atomic_exchange_u32(&batch->done, 1);
+	return true;
+}
+
 /* Passes on the next batch of the queue.  False if the request has failed. */
 static bool
 push(Request *request)
@@ -487,7 +575,10 @@ push(Request *request)
 	if (batch->blocks == NULL)
 		batch->blocks =
 			MemoryContextAlloc(TopMemoryContext, GPUSCAN_BATCH_BLOCKS * sizeof(GpuScanBlock));
+	end_fill(request, index);
 	from = &chan->batches[index];
+	if (from->kind == GPUSCAN_KIND_LOOKUP)
+		return look_up(request, from);
 	to.nblocks = from->nblocks;
 	to.blocks = batch->blocks;
 	to.tag = batch;
@@ -505,7 +596,14 @@ push(Request *request)
 		}
 	}
 
-	request->npushed++;
+	if (from->kind == GPUSCAN_KIND_FILL && request->leader->cache != NULL)
+	{
+		batch->fill_of = from->fill;
+		batch->fill = gpuscan_cache_begin_fill(request->leader->cache, &batch->fill_of);
+	}
+	to.fill = batch->fill;
+
+	batch->number = ++request->npushed;
 	pg_atomic_write_u32(&batch->in_flight, 1);
 	return succeeded(request, GPUSCAN_AT_PUSH,
 					 request->device->ops->push(request->leader->running, &to));
@@ -597,6 +695,7 @@ leave(Request *request)
 {
 	if (request->leader != NULL && request->leader != request)
 	{
+		end_fills(request);
 		request->leader->nfeeders--;
 		request->leader = NULL;
 	}
@@ -654,12 +753,17 @@ let_go(Request *request)
 	uint32 expected = GPUSCAN_SLOT_OPEN;
 	bool owned;
 
-	if (request->leader == request)
+	if (request->leader == request && request->device != NULL)
 		gpuscan_devices_give(request->device, request->ndone_seen > 0 &&
 												  pg_atomic_read_u32(&chan->failure) == GPUSCAN_OK);
+	leave(request);
+	if (request->cache)
+	{
+		end_fills(request);
+		gpuscan_cache_release(request->cache);
+	}
 	if (request->program)
 		pfree(request->program);
-	leave(request);
 
 	/*
 	 * First the slot becomes the backend's, then `idle` says that it may free

@@ -118,6 +118,7 @@ create_channel(const char **reason)
 	{
 		channel->batches[i].shared = &channel->chan->batches[i];
 		pg_atomic_init_u32(&channel->chan->batches[i].done, 0);
+		pg_atomic_init_u32(&channel->chan->batches[i].confirmed, 0);
 	}
 	for (int i = 0; i < GPUSCAN_RESULTS; i++)
 		pg_atomic_init_u32(&channel->chan->results[i].full, 0);

@@ -130,7 +130,7 @@ gpuscan_slot_claim(const char **reason)
 			pg_atomic_compare_exchange_u32(&slot->state, &expected, GPUSCAN_SLOT_OWNED))
 		{
 			slot->serial++;
-			slot->leader = -1;
+			slot->leader = GPUSCAN_SLOT_REQUEST;
 			slot->memory_mb = gpuscan_query_memory_limit;
 			slot->pid = MyProcPid;
 			slot->procno = MyProc->pgprocno;

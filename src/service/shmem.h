@@ -36,6 +36,10 @@ typedef enum GpuScanPhase
 
 #define GPUSCAN_NO_DEVICE PG_UINT32_MAX
 
+/* A slot that feeds no other's request has instead of its leader: */
+#define GPUSCAN_SLOT_REQUEST (-1)
+#define GPUSCAN_SLOT_COMMAND (-2) /* a GpuScanCacheCommand */
+
 typedef struct GpuScanSlot
 {
 	pg_atomic_uint32 state;	 /* GpuScanSlotState */
@@ -45,7 +49,7 @@ typedef struct GpuScanSlot
 
 	/* Set by the backend while the slot is OWNED. */
 	uint32 serial;		  /* of its uses */
-	int leader;			  /* the slot whose request it feeds; -1: it is a request */
+	int leader;			  /* the slot whose request it feeds; or one of those below */
 	uint32 leader_serial; /* of that slot's use */
 	uint32 generation;	  /* of the service that it is meant for */
 	uint32 memory_mb;	  /* that the request may use */
@@ -96,6 +100,7 @@ typedef struct GpuScanShared
 	Latch *latch;
 	uint32 batch_blocks; /* that a batch had better have */
 	uint32 feeders;		 /* processes that can keep a device busy */
+	bool has_cache;		 /* every device takes columns */
 	bool on_gpus;		 /* every device is one */
 
 	pg_atomic_uint32 ndevices; /* entries filled in; none goes away */

@@ -1,0 +1,858 @@
+/*-------------------------------------------------------------------------
+ *
+ * cache.c
+ *	  The directory of cached columns, and who may stay in it.
+ *
+ *		Table		a relation's file
+ *			Range	of a range of its blocks: which of them are here, their LSNs and tuples
+ *			Column	one input (attribute, decoding, scale): a chunk for each range, or none
+ *
+ * Everything is in the service's private memory and belongs to its main thread.
+ * Device threads read chunks that a request pins, and make new ones, which come
+ * here once their batch is done and the backend has confirmed that its pages were
+ * pinned all the time.
+ *
+ * Whether a block is current is decided in look_at_range(), by what the backend
+ * read of the visibility map; heap/README.md has the argument.  A range's chunks
+ * all have the tuples of the same blocks in the same state: a batch that brings
+ * another state drops what was there.  Blocks that have changed are taken out of
+ * the Range; their tuples stay in the chunks and are skipped.  As soon as such a
+ * block is all-visible again the range is loaded anew, so that nothing is patched;
+ * a request does not do that for more than a part of its ranges, for its own sake.
+ *
+ * Memory: a chunk is kept if there is room, or can be made by dropping chunks of
+ * columns that no request has used since this one began, the longest unused
+ * first.  So a scan of more than there is room for keeps what fits, instead of
+ * driving out at the end what it will look for first the next time.
+ *
+ * Lifetimes: a request pins Tables, and chunks one by one.  A Table that is evicted while
+ * it is pinned is dead: nobody finds it any more, and the last pin frees it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "lib/ilist.h"
+#include "port/pg_bitutils.h"
+#include "service/cache.h"
+#include "storage/block.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* Ranges of which a request loads again what has changed: these, and an eighth of all. */
+#define MIN_RELOADS 16
+
+typedef struct Chunk
+{
+	GpuScanChunk *chunk;
+	uint32 pins;
+	bool dropped;
+} Chunk;
+
+typedef struct Column
+{
+	slist_node node;
+	uint16 attnum; /* from 0 */
+	uint16 decode;
+	uint16 scale;
+	GpuScanClass cls;
+	uint64 layout_hash; /* of what else decoding depends on */
+	GpuScanDictionary *dictionary;
+	uint64 dictionary_size; /* as it is counted */
+	uint32 nchunks;
+	uint32 nslots;
+	Chunk **chunks; /* of each range below nslots, or NULL, or UNFIT */
+	uint64 used;	/* when, by the clock of requests */
+	uint64 hits;
+	uint64 bytes;
+} Column;
+
+/* Instead of a chunk: a value of the range cannot be cached. */
+static Chunk unfit;
+#define UNFIT (&unfit)
+
+typedef struct Table
+{
+	GpuScanCacheName name;
+	slist_head columns;
+	uint32 nranges;
+	GpuScanRangeState **ranges; /* or NULL */
+	uint64 *loading;			/* the request that loads the range, or 0 */
+	uint32 pins;
+	bool dead;
+} Table;
+
+typedef struct TableEntry
+{
+	GpuScanCacheName name;
+	Table *table;
+} TableEntry;
+
+struct GpuScanCacheUse
+{
+	MemoryContext context;
+	const GpuScanProgram *program;
+	const GpuScanLayout *const *layouts;
+	uint32 nlayouts;
+	uint64 began;					   /* by the clock of requests */
+	Table **tables;					   /* of each layout, pinned, or NULL */
+	Column ***columns;				   /* of each layout and input */
+	GpuScanDictionary ***dictionaries; /* the same */
+	Chunk **pinned;
+	uint32 npinned;
+	uint32 max_pinned;
+	uint32 reloads_left;
+	bool loads; /* ranges are marked as loading */
+};
+
+static MemoryContext cache_context;
+static HTAB *tables;
+static uint64 request_clock = 0;
+static uint64 total_bytes = 0;
+
+static uint64
+cache_limit(void)
+{
+	return (uint64) gpuscan_cpu_cache_size * 1024 * 1024;
+}
+
+void
+gpuscan_cache_setup(void)
+{
+	HASHCTL ctl = {
+		.keysize = sizeof(GpuScanCacheName),
+		.entrysize = sizeof(TableEntry),
+	};
+
+	cache_context =
+		AllocSetContextCreate(TopMemoryContext, "gpuscan cache", ALLOCSET_DEFAULT_SIZES);
+	ctl.hcxt = cache_context;
+	tables = hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* ---- chunks ---- */
+
+static void
+free_chunk(Chunk *chunk)
+{
+	total_bytes -= chunk->chunk->size;
+	free(chunk->chunk);
+	pfree(chunk);
+}
+
+static void
+unpin_chunk(Chunk *chunk)
+{
+	if (--chunk->pins == 0 && chunk->dropped)
+		free_chunk(chunk);
+}
+
+static Chunk *
+get_chunk(const Column *column, uint32 range)
+{
+	return range < column->nslots ? column->chunks[range] : NULL;
+}
+
+static void
+drop_chunk(Column *column, uint32 range)
+{
+	Chunk *chunk = get_chunk(column, range);
+
+	if (chunk == NULL)
+		return;
+	column->chunks[range] = NULL;
+	if (chunk == UNFIT)
+		return;
+	column->nchunks--;
+	column->bytes -= chunk->chunk->size;
+	if (chunk->pins > 0)
+		chunk->dropped = true;
+	else
+		free_chunk(chunk);
+}
+
+static void
+put_chunk(Column *column, uint32 range, Chunk *chunk)
+{
+	if (range >= column->nslots)
+	{
+		uint32 n = Max(range + 1, column->nslots * 2);
+		Chunk **chunks = MemoryContextAllocExtended(cache_context, n * sizeof(Chunk *),
+													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+		if (column->chunks != NULL)
+		{
+			memcpy(chunks, column->chunks, column->nslots * sizeof(Chunk *));
+			pfree(column->chunks);
+		}
+		column->chunks = chunks;
+		column->nslots = n;
+	}
+	column->chunks[range] = chunk;
+}
+
+/* ---- tables ---- */
+
+static void
+free_table(Table *table)
+{
+	while (!slist_is_empty(&table->columns))
+	{
+		Column *column = slist_container(Column, node, slist_pop_head_node(&table->columns));
+
+		for (uint32 i = 0; i < column->nslots; i++)
+			drop_chunk(column, i);
+		if (column->dictionary != NULL)
+			gpuscan_dictionary_free(column->dictionary);
+		total_bytes -= column->dictionary_size;
+		if (column->chunks != NULL)
+			pfree(column->chunks);
+		pfree(column);
+	}
+	for (uint32 i = 0; i < table->nranges; i++)
+	{
+		if (table->ranges[i] != NULL)
+		{
+			total_bytes -= sizeof(GpuScanRangeState);
+			pfree(table->ranges[i]);
+		}
+	}
+	if (table->nranges > 0)
+	{
+		pfree(table->ranges);
+		pfree(table->loading);
+	}
+	pfree(table);
+}
+
+/* Nobody finds it from now on. */
+static void
+forget_table(Table *table)
+{
+	hash_search(tables, &table->name, HASH_REMOVE, NULL);
+	table->dead = true;
+	if (table->pins == 0)
+		free_table(table);
+}
+
+static void
+unpin_table(Table *table)
+{
+	if (--table->pins == 0 && table->dead)
+		free_table(table);
+}
+
+/* Forgets the files of a relation other than `keep`. */
+static void
+forget_relation(Oid database, Oid relid, const RelFileNode *keep)
+{
+	HASH_SEQ_STATUS status;
+	TableEntry *entry;
+
+	hash_seq_init(&status, tables);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->name.node.dbNode == database && entry->name.relid == relid &&
+			(keep == NULL || !RelFileNodeEquals(entry->name.node, *keep)))
+			forget_table(entry->table);
+	}
+}
+
+static Table *
+find_table(const GpuScanCacheName *name)
+{
+	bool found;
+	TableEntry *entry = hash_search(tables, name, HASH_FIND, NULL);
+	Table *table;
+
+	if (entry != NULL)
+		return entry->table;
+
+	/* A file that is not the relation's any more is never asked for again. */
+	forget_relation(name->node.dbNode, name->relid, &name->node);
+	table = MemoryContextAllocZero(cache_context, sizeof(Table));
+	table->name = *name;
+	entry = hash_search(tables, name, HASH_ENTER, &found);
+	entry->table = table;
+	return table;
+}
+
+/* Has room for ranges up to those of a map page. */
+static void
+reserve_ranges(Table *table, uint32 map_page)
+{
+	uint32 n = (map_page + 1) * GPUSCAN_MAP_RANGES;
+	int flags = MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO;
+	GpuScanRangeState **ranges;
+	uint64 *loading;
+
+	if (n <= table->nranges)
+		return;
+	ranges = MemoryContextAllocExtended(cache_context, n * sizeof(ranges[0]), flags);
+	loading = MemoryContextAllocExtended(cache_context, n * sizeof(loading[0]), flags);
+	if (table->nranges > 0)
+	{
+		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
+		memcpy(loading, table->loading, table->nranges * sizeof(loading[0]));
+		pfree(table->ranges);
+		pfree(table->loading);
+	}
+	table->ranges = ranges;
+	table->loading = loading;
+	table->nranges = n;
+}
+
+static void
+drop_range(Table *table, uint32 range)
+{
+	slist_iter iter;
+
+	slist_foreach(iter, &table->columns)
+		drop_chunk(slist_container(Column, node, iter.cur), range);
+	if (table->ranges[range] != NULL)
+	{
+		total_bytes -= sizeof(GpuScanRangeState);
+		pfree(table->ranges[range]);
+		table->ranges[range] = NULL;
+	}
+}
+
+/* ---- columns ---- */
+
+/*
+ * What decoding an attribute depends on beside its bytes: where they lie, which
+ * the attributes before it say, and the value of tuples that end before it.
+ */
+static uint64
+hash_layout(const GpuScanLayout *layout, uint32 column)
+{
+	const GpuScanAttr *attrs = GPUSCAN_LAYOUT_ATTRS(layout);
+	const GpuScanColumn *columns = GPUSCAN_LAYOUT_COLUMNS(layout);
+	uint32 missing = columns[column].missing;
+	uint32 end = layout->size;
+	uint64 hash = 0;
+
+	for (int i = 0; i <= columns[column].attnum; i++)
+		hash = hash_combine64(
+			hash, hash_bytes_uint32_extended((uint16) attrs[i].len << 8 | attrs[i].align, 0));
+	if (missing == 0)
+		return hash;
+	for (int i = 0; i < layout->ncolumns; i++)
+	{
+		if (columns[i].missing > missing)
+			end = Min(end, columns[i].missing);
+	}
+	return hash_combine64(
+		hash, hash_bytes_extended((const unsigned char *) layout + missing, end - missing, 0));
+}
+
+static Column *
+find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input, GpuScanClass cls)
+{
+	uint16 attnum = GPUSCAN_LAYOUT_COLUMNS(layout)[input->column].attnum;
+	uint64 hash = hash_layout(layout, input->column);
+	Column *column;
+	slist_iter iter;
+
+	slist_foreach(iter, &table->columns)
+	{
+		column = slist_container(Column, node, iter.cur);
+		if (column->attnum == attnum && column->decode == input->decode &&
+			column->scale == input->scale && column->cls == cls && column->layout_hash == hash)
+			return column;
+	}
+	column = MemoryContextAllocZero(cache_context, sizeof(Column));
+	column->attnum = attnum;
+	column->decode = input->decode;
+	column->scale = input->scale;
+	column->cls = cls;
+	column->layout_hash = hash;
+	slist_push_head(&table->columns, &column->node);
+	return column;
+}
+
+/* The size of a dictionary as it is now. */
+static void
+count_dictionary(Column *column)
+{
+	uint64 size = column->dictionary ? gpuscan_dictionary_size(column->dictionary) : 0;
+
+	total_bytes += size - column->dictionary_size;
+	column->dictionary_size = size;
+}
+
+/* Drops chunks of a column, from its last range on, until there is room. */
+static void
+shrink_column(Table *table, Column *column, uint64 bytes)
+{
+	for (uint32 i = column->nslots; i > 0 && total_bytes + bytes > cache_limit(); i--)
+		drop_chunk(column, i - 1);
+	if (column->nchunks == 0 && table->pins == 0 && column->dictionary != NULL)
+	{
+		gpuscan_dictionary_free(column->dictionary);
+		column->dictionary = NULL;
+		count_dictionary(column);
+	}
+}
+
+/* Makes room at the cost of columns not used since `began`.  False: there is none. */
+static bool
+make_room(uint64 bytes, uint64 began)
+{
+	while (total_bytes + bytes > cache_limit())
+	{
+		HASH_SEQ_STATUS status;
+		TableEntry *entry;
+		Table *table = NULL;
+		Column *victim = NULL;
+
+		hash_seq_init(&status, tables);
+		while ((entry = hash_seq_search(&status)) != NULL)
+		{
+			slist_iter iter;
+
+			slist_foreach(iter, &entry->table->columns)
+			{
+				Column *column = slist_container(Column, node, iter.cur);
+
+				if (column->nchunks > 0 && column->used < began &&
+					(victim == NULL || column->used < victim->used))
+				{
+					victim = column;
+					table = entry->table;
+				}
+			}
+		}
+		if (victim == NULL)
+			return false;
+		shrink_column(table, victim, bytes);
+	}
+	return true;
+}
+
+/* ---- a request ---- */
+
+GpuScanCacheUse *
+gpuscan_cache_use(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+				  uint32 nlayouts)
+{
+	MemoryContext context =
+		AllocSetContextCreate(cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
+	GpuScanCacheUse *use = MemoryContextAllocZero(context, sizeof(GpuScanCacheUse));
+
+	use->context = context;
+	use->program = program;
+	use->layouts = layouts;
+	use->nlayouts = nlayouts;
+	use->began = ++request_clock;
+	use->tables = MemoryContextAllocZero(context, nlayouts * sizeof(Table *));
+	use->columns = MemoryContextAllocZero(context, nlayouts * sizeof(Column **));
+	use->dictionaries = MemoryContextAllocZero(context, nlayouts * sizeof(GpuScanDictionary **));
+	use->reloads_left = MIN_RELOADS;
+	return use;
+}
+
+void
+gpuscan_cache_release(GpuScanCacheUse *use)
+{
+	for (uint32 i = 0; i < use->npinned; i++)
+		unpin_chunk(use->pinned[i]);
+	for (uint32 i = 0; i < use->nlayouts; i++)
+	{
+		Table *table = use->tables[i];
+
+		if (table == NULL)
+			continue;
+		for (uint32 r = 0; use->loads && r < table->nranges; r++)
+		{
+			if (table->loading[r] == use->began)
+				table->loading[r] = 0;
+		}
+		unpin_table(table);
+	}
+	MemoryContextDelete(use->context);
+}
+
+/* Pins the layout's table and finds its columns, at the first lookup. */
+static void
+attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
+{
+	const GpuScanProgram *program = use->program;
+	const GpuScanInput *inputs = GPUSCAN_INPUTS(program);
+	int n = Max(program->ninputs, 1);
+	Table *table = find_table(name);
+
+	table->pins++;
+	use->tables[layout] = table;
+	use->columns[layout] = MemoryContextAlloc(use->context, n * sizeof(Column *));
+	use->dictionaries[layout] = MemoryContextAlloc(use->context, n * sizeof(GpuScanDictionary *));
+	for (int i = 0; i < program->ninputs; i++)
+	{
+		GpuScanClass cls = GPUSCAN_REG_CLASSES(program)[inputs[i].reg];
+		Column *column = find_column(table, use->layouts[layout], &inputs[i], cls);
+
+		if (column->dictionary == NULL && cls != GPUSCAN_BOOL)
+			column->dictionary = gpuscan_dictionary_create(cls);
+		count_dictionary(column);
+		column->used = use->began;
+		use->columns[layout][i] = column;
+		use->dictionaries[layout][i] = column->dictionary;
+	}
+}
+
+static void
+pin_chunk(GpuScanCacheUse *use, Chunk *chunk)
+{
+	if (use->npinned == use->max_pinned)
+	{
+		uint32 n = Max(use->max_pinned * 2, 1024);
+		Chunk **pinned = MemoryContextAllocHuge(use->context, n * sizeof(Chunk *));
+
+		if (use->npinned > 0)
+		{
+			memcpy(pinned, use->pinned, use->npinned * sizeof(Chunk *));
+			pfree(use->pinned);
+		}
+		use->pinned = pinned;
+		use->max_pinned = n;
+	}
+	chunk->pins++;
+	use->pinned[use->npinned++] = chunk;
+}
+
+/*
+ * Describes the tuples of some of a range's blocks to the device.  False if it
+ * need not see them.
+ */
+static bool
+describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *state, uint64 blocks,
+			   GpuScanCachedRange *out, GpuScanCacheLookup *lookup)
+{
+	Column **columns = use->columns[layout];
+	int ninputs = use->program->ninputs;
+	const GpuScanChunk **chunks =
+		MemoryContextAlloc(use->context, Max(ninputs, 1) * sizeof(GpuScanChunk *));
+	GpuScanRows runs[GPUSCAN_RANGE_BLOCKS];
+	GpuScanRows *copy;
+	uint32 nruns = 0;
+	uint32 row = 0;
+
+	for (int i = 0; i < ninputs; i++)
+	{
+		columns[i]->hits++;
+		chunks[i] = get_chunk(columns[i], state->range)->chunk;
+	}
+	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+	{
+		/* blocks that were taken out of the state have their tuples in the chunks too */
+		uint32 n = state->ntuples[i];
+
+		if (n > 0 && (blocks & (UINT64CONST(1) << i)) != 0)
+		{
+			if (nruns > 0 && runs[nruns - 1].first + runs[nruns - 1].n == (int) row)
+				runs[nruns - 1].n += n;
+			else
+				runs[nruns++] = (GpuScanRows){row, n};
+			lookup->ntuples += n;
+		}
+		row += n;
+	}
+	if (nruns == 0)
+		return false;
+	if (!gpuscan_columns_may_pass(use->program, chunks))
+	{
+		lookup->nskipped += pg_popcount64(blocks);
+		return false;
+	}
+
+	for (int i = 0; i < ninputs; i++)
+		pin_chunk(use, get_chunk(columns[i], state->range));
+	copy = MemoryContextAlloc(use->context, nruns * sizeof(GpuScanRows));
+	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
+	*out = (GpuScanCachedRange){
+		.nruns = nruns,
+		.runs = copy,
+		.chunks = chunks,
+		.dictionaries = (const GpuScanDictionary *const *) use->dictionaries[layout],
+	};
+	return true;
+}
+
+typedef enum RangeStatus
+{
+	RANGE_USELESS, /* it cannot be cached, or somebody loads it just now */
+	RANGE_TO_LOAD,
+	RANGE_TO_VERIFY,
+	RANGE_CURRENT
+} RangeStatus;
+
+/*
+ * Finds out what to do with a range, of which `visible` blocks are all-visible.
+ * `lsns` are those of `verify`, or NULL.  In a range that is current, *blocks are.
+ */
+static RangeStatus
+look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_lsn, uint64 visible,
+			  uint64 verify, const XLogRecPtr *lsns, uint64 *blocks)
+{
+	Table *table = use->tables[layout];
+	GpuScanRangeState *state = table->ranges[range];
+	bool is_loading = table->loading[range] != 0 || table->dead;
+	bool complete = state != NULL;
+	bool has_unfit = false;
+
+	for (int i = 0; i < use->program->ninputs; i++)
+	{
+		Chunk *chunk = get_chunk(use->columns[layout][i], range);
+
+		complete &= chunk != NULL && chunk != UNFIT;
+		has_unfit |= chunk == UNFIT;
+	}
+	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
+		return RANGE_USELESS;
+	if (!complete)
+		return is_loading ? RANGE_USELESS : RANGE_TO_LOAD;
+
+	if (state->map_lsn != map_lsn)
+	{
+		uint64 same = 0;
+
+		if (lsns == NULL)
+			return RANGE_TO_VERIFY;
+		for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+		{
+			uint64 bit = UINT64CONST(1) << i;
+
+			if ((verify & bit) != 0 && *lsns++ == state->lsns[i])
+				same |= bit;
+		}
+
+		/* The range takes the new LSN, with those blocks for which that was proven. */
+		state->blocks &= same & visible;
+		state->map_lsn = map_lsn;
+	}
+	*blocks = state->blocks & visible;
+	if (*blocks != visible && !is_loading && use->reloads_left > 0)
+	{
+		use->reloads_left--;
+		return RANGE_TO_LOAD;
+	}
+	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
+}
+
+bool
+gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
+					 const GpuScanCachedRange **ranges, uint32 *nranges)
+{
+	uint32 layout = lookup->layout;
+	GpuScanCachedRange *out;
+	uint32 max = 0;
+	uint32 n = 0;
+
+	if (layout >= use->nlayouts || lookup->map_page > MaxBlockNumber / GPUSCAN_MAP_BLOCKS)
+		return false;
+	if (use->tables[layout] == NULL)
+		attach(use, layout, &lookup->name);
+	else if (memcmp(&use->tables[layout]->name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
+		return false;
+	reserve_ranges(use->tables[layout], lookup->map_page);
+	if (lsns == NULL)
+		use->reloads_left += GPUSCAN_MAP_RANGES / 8;
+
+	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
+		max += lookup->visible[i] != 0;
+	out = MemoryContextAlloc(use->context, Max(max, 1) * sizeof(GpuScanCachedRange));
+	lookup->ntuples = 0;
+	lookup->nskipped = 0;
+	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	{
+		uint32 range = lookup->map_page * GPUSCAN_MAP_RANGES + i;
+		uint64 visible = lookup->visible[i];
+		uint64 verify = lookup->verify[i];
+		RangeStatus status = RANGE_USELESS;
+		uint64 blocks = 0;
+
+		/* The second time only what has been verified is new. */
+		if (lsns != NULL && verify == 0)
+			continue;
+		lookup->verify[i] = 0;
+		lookup->cached[i] = 0;
+		lookup->load[i] = false;
+		if (visible != 0)
+			status =
+				look_at_range(use, layout, range, lookup->map_lsn, visible, verify, lsns, &blocks);
+		if (lsns != NULL)
+			lsns += pg_popcount64(verify);
+
+		if (status == RANGE_TO_VERIFY)
+			lookup->verify[i] = visible & use->tables[layout]->ranges[range]->blocks;
+		if (status == RANGE_TO_VERIFY && lookup->verify[i] == 0)
+			status = RANGE_TO_LOAD;
+		if (status == RANGE_TO_LOAD)
+		{
+			lookup->load[i] = true;
+			use->tables[layout]->loading[range] = use->began;
+			use->loads = true;
+		}
+		if (status == RANGE_CURRENT && n < max)
+		{
+			lookup->cached[i] = blocks;
+			if (describe_range(use, layout, use->tables[layout]->ranges[range], blocks, &out[n],
+							   lookup))
+				n++;
+		}
+	}
+	*ranges = out;
+	*nranges = n;
+	return true;
+}
+
+GpuScanFill *
+gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill)
+{
+	int n = Max(use->program->ninputs, 1);
+	Table *table;
+	GpuScanFill *columns;
+
+	if (fill->layout >= use->nlayouts)
+		return NULL;
+	table = use->tables[fill->layout];
+	if (table == NULL || fill->state.range >= table->nranges)
+		return NULL;
+	columns = MemoryContextAlloc(use->context, sizeof(GpuScanFill));
+	columns->dictionaries = use->dictionaries[fill->layout];
+	columns->chunks = MemoryContextAllocZero(use->context, n * sizeof(GpuScanChunk *));
+	columns->unfit = MemoryContextAllocZero(use->context, n * sizeof(bool));
+	return columns;
+}
+
+static bool
+same_state(const GpuScanRangeState *a, const GpuScanRangeState *b)
+{
+	if (a->blocks != b->blocks)
+		return false;
+	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+	{
+		if (a->ntuples[i] != b->ntuples[i])
+			return false;
+		if ((a->blocks & (UINT64CONST(1) << i)) != 0 && a->lsns[i] != b->lsns[i])
+			return false;
+	}
+	return true;
+}
+
+/* Makes the range's state the given one, and drops chunks of another state. */
+static bool
+set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
+{
+	GpuScanRangeState *old = table->ranges[state->range];
+
+	if (old != NULL && same_state(old, state))
+	{
+		/* either LSN is from before the blocks were read, or was proven for them */
+		old->map_lsn = Max(old->map_lsn, state->map_lsn);
+		return true;
+	}
+	if (old != NULL)
+		drop_range(table, state->range);
+	if (!make_room(sizeof(GpuScanRangeState), use->began))
+		return false;
+	table->ranges[state->range] = MemoryContextAlloc(cache_context, sizeof(GpuScanRangeState));
+	*table->ranges[state->range] = *state;
+	total_bytes += sizeof(GpuScanRangeState);
+	return true;
+}
+
+void
+gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuScanFill *columns,
+					   bool good)
+{
+	Table *table = use->tables[fill->layout];
+	uint32 range = fill->state.range;
+	uint32 ntuples = 0;
+
+	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+		ntuples += fill->state.ntuples[i];
+	table->loading[range] = 0;
+	good = good && !table->dead && set_state(use, table, &fill->state);
+	for (int i = 0; i < use->program->ninputs; i++)
+	{
+		Column *column = use->columns[fill->layout][i];
+		GpuScanChunk *made = columns->chunks[i];
+
+		count_dictionary(column);
+		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL &&
+			make_room(made->size, use->began))
+		{
+			Chunk *chunk = MemoryContextAllocZero(cache_context, sizeof(Chunk));
+
+			chunk->chunk = made;
+			put_chunk(column, range, chunk);
+			column->nchunks++;
+			column->bytes += made->size;
+			total_bytes += made->size;
+		}
+		else
+			free(made);
+		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
+			put_chunk(column, range, UNFIT);
+	}
+	pfree(columns->chunks);
+	pfree(columns->unfit);
+	pfree(columns);
+}
+
+/* ---- for people ---- */
+
+uint64
+gpuscan_cache_evict(Oid database, Oid relid)
+{
+	uint64 before = total_bytes;
+
+	forget_relation(database, relid, NULL);
+	return before - total_bytes;
+}
+
+static void
+report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
+{
+	*row = (GpuScanCacheRow){
+		.database = table->name.node.dbNode,
+		.relid = table->name.relid,
+		.attnum = column->attnum + 1,
+		.bytes = column->bytes + column->dictionary_size,
+		.hits = column->hits,
+	};
+	for (uint32 i = 0; i < column->nslots; i++)
+	{
+		const Chunk *chunk = column->chunks[i];
+
+		if (chunk == NULL || chunk == UNFIT)
+			continue;
+		row->blocks += pg_popcount64(table->ranges[i]->blocks);
+		row->ranges[chunk->chunk->encoding]++;
+	}
+}
+
+uint32
+gpuscan_cache_report(GpuScanCacheRow *out, uint32 max)
+{
+	HASH_SEQ_STATUS status;
+	TableEntry *entry;
+	uint32 n = 0;
+
+	hash_seq_init(&status, tables);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		slist_iter iter;
+
+		slist_foreach(iter, &entry->table->columns)
+		{
+			Column *column = slist_container(Column, node, iter.cur);
+
+			if (column->nchunks > 0 && n < max)
+				report_column(entry->table, column, &out[n++]);
+		}
+	}
+	return n;
+}

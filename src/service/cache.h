@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * cache.h
+ *	  The directory of cached columns; see cache.c.  Main thread only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CACHE_H
+#define GPUSCAN_CACHE_H
+
+#include "gpuscan.h"
+
+#include "device/device.h"
+#include "service/cache_message.h"
+
+/* A request's hold on the cache: what it uses stays until it is released. */
+typedef struct GpuScanCacheUse GpuScanCacheUse;
+
+extern void gpuscan_cache_setup(void);
+
+/* The Program and the layouts, checked, stay until release. */
+extern GpuScanCacheUse *gpuscan_cache_use(const GpuScanProgram *program,
+										  const GpuScanLayout *const *layouts, uint32 nlayouts);
+extern void gpuscan_cache_release(GpuScanCacheUse *use);
+
+/*
+ * Answers a lookup whose layout is in range; `lsns` may be NULL.  *ranges are
+ * what the device has to be given for it.  False: the lookup is not well formed.
+ */
+extern bool
+gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
+					 const GpuScanCachedRange **ranges, uint32 *nranges);
+
+/* Where the device puts the columns that a batch fills; NULL where they are not wanted. */
+extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill);
+
+/* Takes the columns over, or, unless `good`, throws them away. */
+extern void gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill,
+								   GpuScanFill *columns, bool good);
+
+/* Drops what is cached of a relation, in any of its files; returns the bytes. */
+extern uint64 gpuscan_cache_evict(Oid database, Oid relid);
+
+/* Fills out[0 .. max - 1] with columns; returns how many. */
+extern uint32 gpuscan_cache_report(GpuScanCacheRow *out, uint32 max);
+
+#endif /* GPUSCAN_CACHE_H */

@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * cache_message.h
+ *	  What a backend and the service say to each other about cached columns.
+ *
+ * Lookup: of one page of a relation's visibility map, its LSN and the blocks
+ * that it calls all-visible.  The service answers which of them it answers from
+ * the cache, which ranges it would like to get as batches that fill it, and which
+ * blocks' page LSNs it has to see first, because the map page's LSN has moved.
+ * The backend then asks again with those LSNs, in the order of the blocks.
+ *
+ * Fill: which blocks of which range a batch has, beside others that are loose.
+ *
+ * heap/README.md says why this is enough to know that a block has not changed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CACHE_MESSAGE_H
+#define GPUSCAN_CACHE_MESSAGE_H
+
+#include "gpuscan.h"
+
+#include "access/xlogdefs.h"
+#include "columns/ranges.h"
+#include "storage/relfilenode.h"
+
+/* Which relation's file it is */
+typedef struct GpuScanCacheName
+{
+	RelFileNode node;
+	Oid relid;
+} GpuScanCacheName;
+
+typedef struct GpuScanCacheLookup
+{
+	GpuScanCacheName name;
+	uint32 layout; /* of the relation in the request */
+	uint32 map_page;
+	bool with_lsns; /* of the blocks of `verify` */
+	XLogRecPtr map_lsn;
+	uint64 visible[GPUSCAN_MAP_RANGES];
+
+	/* The answer: blocks in none of these are read as usual */
+	uint64 verify[GPUSCAN_MAP_RANGES];
+	uint64 cached[GPUSCAN_MAP_RANGES];
+	bool load[GPUSCAN_MAP_RANGES]; /* the whole range */
+	uint32 nskipped;			   /* of the cached blocks, that the filter keeps nothing of */
+	uint64 ntuples;				   /* of the cached blocks */
+} GpuScanCacheLookup;
+
+typedef struct GpuScanCacheFill
+{
+	uint32 layout;
+	GpuScanRangeState state;
+} GpuScanCacheFill;
+
+/* A request of the kind that has no Program, but tells the cache to do something */
+typedef enum GpuScanCacheCommandKind
+{
+	GPUSCAN_CACHE_REPORT, /* the answer's rows are GpuScanCacheRows */
+	GPUSCAN_CACHE_EVICT	  /* its row is a uint64, the bytes */
+} GpuScanCacheCommandKind;
+
+typedef struct GpuScanCacheCommand
+{
+	GpuScanCacheCommandKind kind;
+	Oid database;
+	Oid relid;
+} GpuScanCacheCommand;
+
+/* A column */
+typedef struct GpuScanCacheRow
+{
+	Oid database;
+	Oid relid;
+	int attnum;
+	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
+	int64 blocks;
+	int64 bytes;
+	int64 hits; /* ranges that it answered */
+} GpuScanCacheRow;
+
+#endif /* GPUSCAN_CACHE_MESSAGE_H */
