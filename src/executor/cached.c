@@ -4,7 +4,7 @@
  *	  Asking the service what it answers from its cache, before anything is read.
  *
  *		for each relation whose LSNs tell what has changed
- *			for each page of its visibility map
+ *			for each page of its visibility map, several under way at a time
  *				read the map page; ask
  *				if the service wants to see LSNs of heap pages, read them; ask again
  *			plan to read the blocks that the cache does not answer
@@ -21,30 +21,6 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-
-/* Sends a question and waits for the answer; NULL if the client fails. */
-static GpuScanCacheLookup *
-ask(GpuScanFeed *feed, const GpuScanCacheLookup *question, const uint64 *verify)
-{
-	GpuScanClientBatch *batch = gpuscan_client_batch(feed->client);
-	GpuScanCacheLookup *lookup;
-	XLogRecPtr *lsns;
-
-	if (batch == NULL)
-		return NULL;
-	lookup = gpuscan_client_lookup(batch, &lsns);
-	*lookup = *question;
-	if (verify != NULL)
-		gpuscan_heap_read_lsns(list_nth(feed->relations, lookup->layout),
-							   lookup->map_page * GPUSCAN_MAP_RANGES, GPUSCAN_MAP_RANGES, verify,
-							   lsns);
-	gpuscan_client_push(feed->client, batch);
-	batch = gpuscan_client_completed(feed->client, true);
-	if (batch == NULL)
-		return NULL;
-	gpuscan_client_release(feed->client, batch);
-	return lookup;
-}
 
 static bool
 is_any(const uint64 *blocks)
@@ -81,7 +57,48 @@ add_to_plan(GpuScanFeed *feed, GpuScanHeapPlan *plan, const GpuScanCacheLookup *
 	}
 }
 
-/* NULL if the client fails. */
+/*
+ * Waits for the oldest answer and puts it into the plan; or, where the service
+ * wants to see LSNs first, asks again.  False: there is none, or the client fails.
+ */
+static bool
+take_answer(GpuScanFeed *feed, GpuScanHeapPlan *plan, BlockNumber nblocks)
+{
+	GpuScanClientBatch *batch = gpuscan_client_completed(feed->client, true);
+	GpuScanCacheLookup *lookup;
+	GpuScanCacheLookup *question;
+	XLogRecPtr *lsns;
+	Relation rel;
+
+	if (batch == NULL)
+		return false;
+	lookup = gpuscan_client_lookup(batch, &lsns);
+	rel = list_nth(feed->relations, lookup->layout);
+	count_answer(feed, rel, lookup);
+	if (!is_any(lookup->verify))
+	{
+		add_to_plan(feed, plan, lookup, nblocks);
+		gpuscan_client_release(feed->client, batch);
+		return true;
+	}
+	question = palloc(sizeof(GpuScanCacheLookup));
+	*question = *lookup;
+	question->with_lsns = true;
+	gpuscan_client_release(feed->client, batch);
+	batch = gpuscan_client_batch(feed->client);
+	if (batch != NULL)
+	{
+		lookup = gpuscan_client_lookup(batch, &lsns);
+		*lookup = *question;
+		gpuscan_heap_read_lsns(rel, lookup->map_page * GPUSCAN_MAP_RANGES, GPUSCAN_MAP_RANGES,
+							   lookup->verify, lsns);
+		gpuscan_client_push(feed->client, batch);
+	}
+	pfree(question);
+	return batch != NULL;
+}
+
+/* Asks about all pages of the map, several at a time; NULL if the client fails. */
 static GpuScanHeapPlan *
 make_plan(GpuScanFeed *feed, int layout)
 {
@@ -90,54 +107,49 @@ make_plan(GpuScanFeed *feed, int layout)
 	uint32 nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
 	uint32 nranges = nmap_pages * GPUSCAN_MAP_RANGES;
 	GpuScanHeapPlan *plan = MemoryContextAllocHuge(feed->context, gpuscan_heap_plan_size(nranges));
-	GpuScanCacheLookup *question = palloc0(sizeof(GpuScanCacheLookup));
 	Buffer map = InvalidBuffer;
 
 	pg_atomic_init_u32(&plan->next, 0);
 	plan->nranges = nranges;
 	plan->nblocks = 0;
-	question->name.node = rel->rd_node;
-	question->name.relid = RelationGetRelid(rel);
-	question->layout = layout;
 	for (uint32 page = 0; page < nmap_pages; page++)
 	{
 		uint32 first = page * GPUSCAN_MAP_RANGES;
-		GpuScanCacheLookup *answer;
+		GpuScanClientBatch *batch;
+		GpuScanCacheLookup *lookup;
+		XLogRecPtr *lsns;
 
-		question->map_page = page;
-		question->with_lsns = false;
-		question->map_lsn =
-			gpuscan_heap_read_map(rel, first, GPUSCAN_MAP_RANGES, &map, question->visible);
+		while ((batch = gpuscan_client_batch(feed->client)) == NULL)
+		{
+			if (!take_answer(feed, plan, nblocks))
+				break;
+		}
+		if (batch == NULL)
+			break;
+		lookup = gpuscan_client_lookup(batch, &lsns);
+		memset(lookup, 0, sizeof(GpuScanCacheLookup));
+		lookup->name.node = rel->rd_node;
+		lookup->name.relid = RelationGetRelid(rel);
+		lookup->layout = layout;
+		lookup->map_page = page;
+		lookup->map_lsn =
+			gpuscan_heap_read_map(rel, first, GPUSCAN_MAP_RANGES, &map, lookup->visible);
 		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
-			question->visible[i] &= gpuscan_heap_range_blocks(first + i, nblocks);
-		if (!is_any(question->visible))
+			lookup->visible[i] &= gpuscan_heap_range_blocks(first + i, nblocks);
+		if (is_any(lookup->visible))
+			gpuscan_client_push(feed->client, batch);
+		else
 		{
 			/* nothing can be cached here: nothing to ask */
-			memset(question->cached, 0, sizeof(question->cached));
-			memset(question->load, 0, sizeof(question->load));
-			add_to_plan(feed, plan, question, nblocks);
-			continue;
+			add_to_plan(feed, plan, lookup, nblocks);
+			gpuscan_client_release(feed->client, batch);
 		}
-		answer = ask(feed, question, NULL);
-		if (answer != NULL && is_any(answer->verify))
-		{
-			count_answer(feed, rel, answer);
-			*question = *answer;
-			question->with_lsns = true;
-			answer = ask(feed, question, question->verify);
-		}
-		if (answer == NULL)
-		{
-			plan = NULL;
-			break;
-		}
-		count_answer(feed, rel, answer);
-		add_to_plan(feed, plan, answer, nblocks);
 	}
+	while (take_answer(feed, plan, nblocks))
+		;
 	if (BufferIsValid(map))
 		ReleaseBuffer(map);
-	pfree(question);
-	return plan;
+	return gpuscan_client_failure(feed->client) == NULL ? plan : NULL;
 }
 
 void

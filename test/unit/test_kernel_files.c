@@ -293,6 +293,7 @@ test_limit(void)
 	keep("5");
 	ok(found("5") == 0 && count_files() == 3, "what exceeds the limit alone is not kept");
 	reopen((uint64_t) st.st_size);
+	usleep(20000);
 	keep("5");
 	ok(found("5") == 1 && count_files() == 1, "a lower limit holds from the next file on");
 	clear();
