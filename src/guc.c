@@ -24,6 +24,7 @@ int gpuscan_kernel_cache_size = 256;
 int gpuscan_cpu_threads = 0;
 int gpuscan_cpu_memory_limit = 4096;
 int gpuscan_cpu_cache_size = 1024;
+int gpuscan_cache_refresh_interval = 60;
 int gpuscan_query_memory_limit = 2048;
 int gpuscan_max_requests = 256;
 double gpuscan_request_cost = 100;
@@ -109,6 +110,12 @@ gpuscan_define_settings(void)
 		"0 turns the cache off. Raise it until gpuscan_cache shows the columns "
 		"that queries read.",
 		&gpuscan_cpu_cache_size, 1024, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"gpuscan.cache_refresh_interval",
+		"Sets how often columns that have changed are loaded into the cache in the background.",
+		"0 loads nothing in the background, neither then nor after a restart.",
+		&gpuscan_cache_refresh_interval, 60, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL,
+		NULL);
 	DefineCustomIntVariable(
 		"gpuscan.query_memory_limit", "Sets the memory that one query may use on a device.",
 		"A query that needs more runs PostgreSQL's own plan.", &gpuscan_query_memory_limit, 2048, 1,

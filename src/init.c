@@ -10,9 +10,11 @@
 #include "compat.h"
 #include "executor/nodes.h"
 #include "fmgr.h"
+#include "heap/heap.h"
 #include "miscadmin.h"
 #include "planner/planner.h"
 #include "service/service.h"
+#include "warm/warm.h"
 
 PG_MODULE_MAGIC;
 
@@ -31,6 +33,8 @@ _PG_init(void)
 
 	gpuscan_define_settings();
 	gpuscan_service_register();
+	gpuscan_warm_register();
+	gpuscan_heap_register_labels();
 	gpuscan_nodes_register();
 	gpuscan_planner_install();
 	gpuscan_explain_install();

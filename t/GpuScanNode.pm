@@ -23,6 +23,7 @@ sub start_node
 		shared_preload_libraries => 'gpuscan',
 		restart_after_crash => 'on',
 		max_parallel_workers_per_gather => 0,
+		'gpuscan.cache_refresh_interval' => 0,
 		%settings);
 	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") foreach sort keys %settings;
 	$node->start;

@@ -50,6 +50,8 @@ add_to_plan(GpuScanFeed *feed, GpuScanHeapPlan *plan, const GpuScanCacheLookup *
 		uint64 blocks = gpuscan_heap_range_blocks(range, nblocks);
 
 		feed->counters.cached += pg_popcount64(blocks & answer->cached[i]);
+		if (feed->background && !answer->load[i])
+			blocks = 0;
 		blocks &= ~answer->cached[i];
 		plan->ranges[range].blocks = blocks;
 		plan->ranges[range].load = answer->load[i];
@@ -107,6 +109,7 @@ make_plan(GpuScanFeed *feed, int layout)
 	uint32 nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
 	uint32 nranges = nmap_pages * GPUSCAN_MAP_RANGES;
 	GpuScanHeapPlan *plan = MemoryContextAllocHuge(feed->context, gpuscan_heap_plan_size(nranges));
+	bool pinned = gpuscan_heap_label(rel) == GPUSCAN_LABEL_ALWAYS;
 	Buffer map = InvalidBuffer;
 
 	pg_atomic_init_u32(&plan->next, 0);
@@ -131,11 +134,18 @@ make_plan(GpuScanFeed *feed, int layout)
 		lookup->name.node = rel->rd_node;
 		lookup->name.relid = RelationGetRelid(rel);
 		lookup->layout = layout;
+		lookup->pinned = pinned;
+		lookup->background = feed->background;
 		lookup->map_page = page;
 		lookup->map_lsn =
 			gpuscan_heap_read_map(rel, first, GPUSCAN_MAP_RANGES, &map, lookup->visible);
 		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
-			lookup->visible[i] &= gpuscan_heap_range_blocks(first + i, nblocks);
+		{
+			uint64 all = gpuscan_heap_range_blocks(first + i, nblocks);
+
+			lookup->visible[i] &= all;
+			lookup->loose |= lookup->visible[i] != all;
+		}
 		if (is_any(lookup->visible))
 			gpuscan_client_push(feed->client, batch);
 		else
@@ -161,7 +171,9 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 															sizeof(GpuScanHeapPlan *));
 	for (int i = 0; i < list_length(feed->relations); i++)
 	{
-		if (gpuscan_heap_is_cacheable(list_nth(feed->relations, i)))
+		Relation rel = list_nth(feed->relations, i);
+
+		if (gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER)
 			feed->plans[i] = make_plan(feed, i);
 		if (gpuscan_client_failure(feed->client) != NULL)
 			return;

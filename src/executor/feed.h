@@ -37,6 +37,7 @@ typedef struct GpuScanFeed
 	AttrNumber **attnums; /* of each relation, for the Program's columns */
 	int ncolumns;
 	Snapshot snapshot;
+	bool background;			  /* nothing but loading: see load.h */
 	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
 	GpuScanHeapPlan **plans;	  /* of each relation, NULL: all of it; or NULL */
 

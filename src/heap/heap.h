@@ -103,6 +103,17 @@ gpuscan_heap_read_lsns(Relation rel, uint32 first, int n, const uint64 *blocks, 
 /* Counts tuples in pg_stat as a sequential scan does. */
 extern void gpuscan_heap_count_tuples(Relation rel, uint64 ntuples);
 
+/* label.c: what the owner of a relation, or of the table that it is a partition of, said */
+typedef enum GpuScanLabel
+{
+	GPUSCAN_LABEL_NONE,
+	GPUSCAN_LABEL_NEVER, /* is not cached */
+	GPUSCAN_LABEL_ALWAYS /* stays, once it is cached */
+} GpuScanLabel;
+
+extern GpuScanLabel gpuscan_heap_label(Relation rel);
+extern void gpuscan_heap_register_labels(void);
+
 /*
  * The layout of rel's tuples for a Program whose column i is rel's attribute
  * attnums[i] (from 1, not dropped).  palloc'd.

@@ -23,7 +23,9 @@
  * Memory: a chunk is kept if there is room, or can be made by dropping chunks of
  * columns that no request has used since this one began, the longest unused
  * first.  So a scan of more than there is room for keeps what fits, instead of
- * driving out at the end what it will look for first the next time.
+ * driving out at the end what it will look for first the next time.  Columns of
+ * pinned tables are not dropped for others, and a background request, for which
+ * nobody waits, drops none.
  *
  * Lifetimes: a request pins Tables, and chunks one by one.  A Table that is evicted while
  * it is pinned is dead: nobody finds it any more, and the last pin frees it.
@@ -80,6 +82,8 @@ typedef struct Table
 	GpuScanRangeState **ranges; /* or NULL */
 	uint64 *loading;			/* the request that loads the range, or 0 */
 	uint32 pins;
+	bool pinned; /* its columns are not dropped for others */
+	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
 	bool dead;
 } Table;
 
@@ -103,7 +107,8 @@ struct GpuScanCacheUse
 	uint32 npinned;
 	uint32 max_pinned;
 	uint32 reloads_left;
-	bool loads; /* ranges are marked as loading */
+	bool loads;		 /* ranges are marked as loading */
+	bool background; /* its backend only loads */
 };
 
 static MemoryContext cache_context;
@@ -396,10 +401,15 @@ shrink_column(Table *table, Column *column, uint64 bytes)
 	}
 }
 
-/* Makes room at the cost of columns not used since `began`.  False: there is none. */
+/*
+ * Makes room at the cost of columns not used since the request began, or of none
+ * if nobody waits for it.  False: there is none.
+ */
 static bool
-make_room(uint64 bytes, uint64 began)
+make_room(const GpuScanCacheUse *use, uint64 bytes)
 {
+	uint64 began = use->background ? 0 : use->began;
+
 	while (total_bytes + bytes > cache_limit())
 	{
 		HASH_SEQ_STATUS status;
@@ -412,6 +422,8 @@ make_room(uint64 bytes, uint64 began)
 		{
 			slist_iter iter;
 
+			if (entry->table->pinned)
+				continue;
 			slist_foreach(iter, &entry->table->columns)
 			{
 				Column *column = slist_container(Column, node, iter.cur);
@@ -495,7 +507,8 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 		if (column->dictionary == NULL && cls != GPUSCAN_BOOL)
 			column->dictionary = gpuscan_dictionary_create(cls);
 		count_dictionary(column);
-		column->used = use->began;
+		if (!use->background)
+			column->used = use->began;
 		use->columns[layout][i] = column;
 		use->dictionaries[layout][i] = column->dictionary;
 	}
@@ -579,6 +592,16 @@ describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *sta
 	return true;
 }
 
+/*
+ * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
+ * to the last byte, or what does not fit would be read again and again.
+ */
+static bool
+has_spare_room(void)
+{
+	return total_bytes < cache_limit() / 16 * 15;
+}
+
 typedef enum RangeStatus
 {
 	RANGE_USELESS, /* it cannot be cached, or somebody loads it just now */
@@ -611,7 +634,7 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
 		return RANGE_USELESS;
 	if (!complete)
-		return is_loading ? RANGE_USELESS : RANGE_TO_LOAD;
+		return is_loading || (use->background && !has_spare_room()) ? RANGE_USELESS : RANGE_TO_LOAD;
 
 	if (state->map_lsn != map_lsn)
 	{
@@ -632,9 +655,9 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 		state->map_lsn = map_lsn;
 	}
 	*blocks = state->blocks & visible;
-	if (*blocks != visible && !is_loading && use->reloads_left > 0)
+	if (*blocks != visible && !is_loading && (use->background || use->reloads_left > 0))
 	{
-		use->reloads_left--;
+		use->reloads_left -= !use->background;
 		return RANGE_TO_LOAD;
 	}
 	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
@@ -651,10 +674,15 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 
 	if (layout >= use->nlayouts || lookup->map_page > MaxBlockNumber / GPUSCAN_MAP_BLOCKS)
 		return false;
+	use->background = lookup->background;
 	if (use->tables[layout] == NULL)
 		attach(use, layout, &lookup->name);
 	else if (memcmp(&use->tables[layout]->name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
 		return false;
+	use->tables[layout]->pinned = lookup->pinned;
+	if (lsns == NULL)
+		use->tables[layout]->loose =
+			lookup->loose || (lookup->map_page > 0 && use->tables[layout]->loose);
 	reserve_ranges(use->tables[layout], lookup->map_page);
 	if (lsns == NULL)
 		use->reloads_left += GPUSCAN_MAP_RANGES / 8;
@@ -694,7 +722,7 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 			use->tables[layout]->loading[range] = use->began;
 			use->loads = true;
 		}
-		if (status == RANGE_CURRENT && n < max)
+		if (status == RANGE_CURRENT && n < max && !use->background)
 		{
 			lookup->cached[i] = blocks;
 			if (describe_range(use, layout, use->tables[layout]->ranges[range], blocks, &out[n],
@@ -755,7 +783,7 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 	}
 	if (old != NULL)
 		drop_range(table, state->range);
-	if (!make_room(sizeof(GpuScanRangeState), use->began))
+	if (!make_room(use, sizeof(GpuScanRangeState)))
 		return false;
 	table->ranges[state->range] = MemoryContextAlloc(cache_context, sizeof(GpuScanRangeState));
 	*table->ranges[state->range] = *state;
@@ -782,7 +810,7 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 
 		count_dictionary(column);
 		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL &&
-			make_room(made->size, use->began))
+			make_room(use, made->size))
 		{
 			Chunk *chunk = MemoryContextAllocZero(cache_context, sizeof(Chunk));
 
@@ -822,6 +850,9 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 		.attnum = column->attnum + 1,
 		.bytes = column->bytes + column->dictionary_size,
 		.hits = column->hits,
+		.used = column->used,
+		.pinned = table->pinned,
+		.loose = table->loose,
 	};
 	for (uint32 i = 0; i < column->nslots; i++)
 	{

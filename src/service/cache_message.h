@@ -36,7 +36,10 @@ typedef struct GpuScanCacheLookup
 	GpuScanCacheName name;
 	uint32 layout; /* of the relation in the request */
 	uint32 map_page;
-	bool with_lsns; /* of the blocks of `verify` */
+	bool with_lsns;	 /* of the blocks of `verify` */
+	bool loose;		 /* other blocks of the map page are not all-visible */
+	bool pinned;	 /* its columns are not dropped for others */
+	bool background; /* nobody waits: load all that has changed, or is missing and has room */
 	XLogRecPtr map_lsn;
 	uint64 visible[GPUSCAN_MAP_RANGES];
 
@@ -77,7 +80,13 @@ typedef struct GpuScanCacheRow
 	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
 	int64 blocks;
 	int64 bytes;
-	int64 hits; /* ranges that it answered */
+	int64 hits;	 /* ranges that it answered */
+	uint64 used; /* the greater, the later */
+	bool pinned;
+	bool loose; /* the relation had blocks that were not all-visible when it was read last */
 } GpuScanCacheRow;
+
+/* That are reported, at most */
+#define GPUSCAN_CACHE_MAX_ROWS 8192
 
 #endif /* GPUSCAN_CACHE_MESSAGE_H */

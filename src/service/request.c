@@ -345,9 +345,11 @@ obey(Request *request)
 	GpuScanCacheCommand command = *(GpuScanCacheCommand *) request->chan->request;
 	GpuScanChannelResult *result = &request->chan->results[0];
 
+	StaticAssertStmt(GPUSCAN_CACHE_MAX_ROWS * sizeof(GpuScanCacheRow) <= GPUSCAN_RESULT_SIZE,
+					 "a report does not fit into a result");
 	if (command.kind == GPUSCAN_CACHE_REPORT)
-		result->nrows = gpuscan_cache_report((GpuScanCacheRow *) result->rows,
-											 GPUSCAN_RESULT_SIZE / sizeof(GpuScanCacheRow));
+		result->nrows =
+			gpuscan_cache_report((GpuScanCacheRow *) result->rows, GPUSCAN_CACHE_MAX_ROWS);
 	else
 	{
 		*(uint64 *) result->rows = gpuscan_cache_evict(command.database, command.relid);

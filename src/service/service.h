@@ -52,4 +52,19 @@ extern bool gpuscan_service_device(uint32 number, GpuScanDeviceActivity *out);
 /* The service's pid, 0 if none runs; *starts says how often it was started. */
 extern int gpuscan_service_pid(uint32 *starts);
 
+/* ---- for warm/ ---- */
+
+/* Which start of the service this is, from 1 on; 0: it does not run. */
+extern uint32 gpuscan_service_generation(void);
+
+/* Whether it has loaded what was cached before its start, and so knows what is worth remembering. */
+extern bool gpuscan_service_is_warm(void);
+extern void gpuscan_service_set_warm(uint32 generation);
+
+/* Whether it runs, and columns are cached. */
+extern bool gpuscan_service_keeps_columns(void);
+
+/* Has the service wake this process when it starts. */
+extern void gpuscan_service_set_launcher(void);
+
 #endif /* GPUSCAN_SERVICE_H */

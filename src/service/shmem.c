@@ -82,6 +82,8 @@ shmem_startup(void)
 		pg_atomic_init_u32(&gpuscan_shared->starts, 0);
 		pg_atomic_init_u32(&gpuscan_shared->running, 0);
 		pg_atomic_init_u32(&gpuscan_shared->discards, 0);
+		pg_atomic_init_u32(&gpuscan_shared->launcher, 0);
+		pg_atomic_init_u32(&gpuscan_shared->warmed, 0);
 		pg_atomic_init_u32(&gpuscan_shared->ndevices, 0);
 		for (int i = 0; i < GPUSCAN_MAX_DEVICE_ENTRIES; i++)
 		{
@@ -211,6 +213,39 @@ gpuscan_service_activity(GpuScanActivity *out, int max)
 		n++;
 	}
 	return n;
+}
+
+uint32
+gpuscan_service_generation(void)
+{
+	return pg_atomic_read_u32(&gpuscan_shared->running);
+}
+
+bool
+gpuscan_service_is_warm(void)
+{
+	uint32 running = gpuscan_service_generation();
+
+	return running != 0 && pg_atomic_read_u32(&gpuscan_shared->warmed) == running;
+}
+
+void
+gpuscan_service_set_warm(uint32 generation)
+{
+	pg_atomic_write_u32(&gpuscan_shared->warmed, generation);
+}
+
+bool
+gpuscan_service_keeps_columns(void)
+{
+	return gpuscan_service_generation() != 0 && gpuscan_shared->has_cache &&
+		   gpuscan_cpu_cache_size > 0;
+}
+
+void
+gpuscan_service_set_launcher(void)
+{
+	pg_atomic_write_u32(&gpuscan_shared->launcher, MyProc->pgprocno + 1);
 }
 
 int

@@ -103,6 +103,10 @@ typedef struct GpuScanShared
 	bool has_cache;		 /* every device takes columns */
 	bool on_gpus;		 /* every device is one */
 
+	/* What the warm launcher and the service tell each other */
+	pg_atomic_uint32 launcher; /* its pgprocno + 1; 0: there was none */
+	pg_atomic_uint32 warmed;   /* the generation that has what was cached before it */
+
 	pg_atomic_uint32 ndevices; /* entries filled in; none goes away */
 	GpuScanDeviceEntry devices[GPUSCAN_MAX_DEVICE_ENTRIES];
 

@@ -30,6 +30,8 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "service/cache.h"
+#include "service/cache_file.h"
 #include "service/devices.h"
 #include "service/mapping.h"
 #include "service/request.h"
@@ -37,6 +39,7 @@
 #include "service/shmem.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
@@ -101,6 +104,7 @@ start_service(void)
 {
 	uint32 threads = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	uint32 generation;
+	uint32 launcher;
 
 	event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (event_fd < 0)
@@ -116,7 +120,25 @@ start_service(void)
 	gpuscan_request_setup(threads, generation, wake_main_thread);
 	pg_write_barrier();
 	pg_atomic_write_u32(&gpuscan_shared->running, generation);
+	pg_memory_barrier();
+	launcher = pg_atomic_read_u32(&gpuscan_shared->launcher);
+	if (launcher != 0)
+		SetLatch(&ProcGlobal->allProcs[launcher - 1].procLatch);
 	ereport(DEBUG1, (errmsg_internal("gpuscan service started for the %uth time", generation)));
+}
+
+/* Has the next start of the server load what is cached now. */
+static void
+remember_columns(void)
+{
+	GpuScanCacheRow *rows;
+
+	if (gpuscan_cache_refresh_interval == 0 || !gpuscan_service_is_warm() ||
+		!gpuscan_service_keeps_columns())
+		return;
+	rows = palloc(GPUSCAN_CACHE_MAX_ROWS * sizeof(GpuScanCacheRow));
+	gpuscan_cache_file_write(rows, gpuscan_cache_report(rows, GPUSCAN_CACHE_MAX_ROWS),
+							 "gpuscan_columns.exit.tmp");
 }
 
 static void
@@ -126,6 +148,7 @@ handle_interrupts(void)
 	if (ShutdownRequestPending)
 	{
 		ereport(DEBUG1, (errmsg_internal("gpuscan service shutting down")));
+		remember_columns();
 		proc_exit(1);
 	}
 	if (ConfigReloadPending)
