@@ -183,11 +183,105 @@ advance_count(const Selection *in)
 		((GpuScanCountState *) (in->rows[in->index == NULL ? k : in->index[k]] + in->offset))->n++;
 }
 
+#define LANES 8
+
+/*
+ * Adds doubles to a sum, as many as gs_fsum3_add_plain takes all at once; returns
+ * how many.  The pieces of a chunk's values are integers whose sums doubles hold.
+ */
+CLONES static uint32_t
+add_plain(GpuScanFSum3 *sum, const double *restrict values, uint32_t n)
+{
+	double high[LANES] = {0};
+	double middle[LANES] = {0};
+	double low[LANES] = {0};
+	int64_t most[LANES] = {0};
+	double largest;
+	double scale;
+	int32_t top;
+
+	n -= n % LANES;
+	for (uint32_t i = 0; i < n; i += LANES)
+	{
+		for (uint32_t k = 0; k < LANES; k++)
+		{
+			int64_t bits = ((const int64_t *) (values + i))[k] & INT64_MAX;
+
+			most[k] = bits > most[k] ? bits : most[k];
+		}
+	}
+	for (uint32_t k = 1; k < LANES; k++)
+		most[0] = most[k] > most[0] ? most[k] : most[0];
+	memcpy(&largest, &most[0], sizeof(largest));
+	top = gs_fsum_cut(gs_float_parts(largest)).top;
+	top = top > sum->top ? top : sum->top;
+	if (most[0] == 0 || !gs_fsum3_is_plain(top))
+		return 0;
+
+	scale = gs_fsum3_scale(top);
+	for (uint32_t i = 0; i < n; i += LANES)
+	{
+		for (uint32_t k = 0; k < LANES; k++)
+		{
+			double rest = values[i + k] * scale;
+			double piece = (int32_t) (rest * 0x1p-60);
+
+			high[k] += piece;
+			rest -= piece * 0x1p60;
+			piece = (int32_t) (rest * 0x1p-30);
+			middle[k] += piece;
+			rest -= piece * 0x1p30;
+			low[k] += (int32_t) rest;
+		}
+	}
+	gs_fsum_raise(&sum->top, sum->w, 3, top);
+	sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;
+	for (uint32_t k = 0; k < LANES; k++)
+	{
+		sum->w[0] += (int64_t) high[k];
+		sum->w[1] += (int64_t) middle[k];
+		sum->w[2] += (int64_t) low[k];
+	}
+	return n;
+}
+
+/* The sum of the only group */
+static void
+advance_single_sum(const Selection *in, unsigned cls)
+{
+	GpuScanSumF64State *state = (GpuScanSumF64State *) (in->single + in->offset);
+	const float *floats = in->values;
+	const double *values = in->values;
+	double buffer[CPU_CHUNK];
+	uint32_t done;
+
+	if (cls == GPUSCAN_F32 || in->index != NULL)
+	{
+		for (uint32_t k = 0; k < in->n; k++)
+		{
+			uint32_t i = in->index == NULL ? k : in->index[k];
+
+			buffer[k] = cls == GPUSCAN_F32 ? floats[i] : values[i];
+		}
+		values = buffer;
+	}
+	state->n += in->n;
+	done = add_plain(&state->sum, values, in->n);
+	for (uint32_t k = done; k < in->n; k++)
+		gs_fsum3_add_within(&state->sum, values[k],
+							cls == GPUSCAN_F32 ? GS_FSUM_F32_LIMIT : GS_FSUM_F64_LIMIT);
+}
+
 static bool
 advance_sum(const Selection *in, unsigned cls)
 {
 	bool bad = false;
 
+	if (in->single != NULL && (cls == GPUSCAN_F32 || cls == GPUSCAN_F64))
+	{
+		advance_single_sum(in, cls);
+		return true;
+	}
 	switch (cls)
 	{
 		case GPUSCAN_I32:
@@ -201,10 +295,14 @@ advance_sum(const Selection *in, unsigned cls)
 			FOR_EACH_VALUE(GpuScanSum128State, gs_i128, bad |= add_wide(&s->lo, &s->hi, v));
 			break;
 		case GPUSCAN_F32:
-			FOR_EACH_VALUE(GpuScanSumF64State, float, gs_fsum3_add_f32(&s->sum, v));
+			FOR_EACH_VALUE(
+				GpuScanSumF64State, float,
+				if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add_f32(&s->sum, v));
 			break;
 		case GPUSCAN_F64:
-			FOR_EACH_VALUE(GpuScanSumF64State, double, gs_fsum3_add(&s->sum, v));
+			FOR_EACH_VALUE(
+				GpuScanSumF64State, double,
+				if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add(&s->sum, v));
 			break;
 	}
 	return !bad;

@@ -14,14 +14,6 @@
  */
 #include "cpu.h"
 
-/* The sanitizers do not work with the resolvers of cloned functions. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
-	!defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("default", "avx2")))
-#else
-#define CLONES
-#endif
-
 #define TYPE_BOOL uint8_t
 #define TYPE_I32 int32_t
 #define TYPE_I64 int64_t
