@@ -114,6 +114,14 @@ typedef struct CpuDecode
 	int16_t *fetch_of_att; /* -1: not needed */
 } CpuDecode;
 
+/* Integers that a register may have, or the codes of a text; size 0: unknown */
+typedef struct CpuDomain
+{
+	uint64_t first;
+	uint64_t size;
+	const GpuScanDictionary *dictionary;
+} CpuDomain;
+
 typedef struct CpuPlan
 {
 	const GpuScanProgram *program;
@@ -127,15 +135,23 @@ typedef struct CpuPlan
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
 	const GpuScanLayout *const *layout_sources;
 	uint16_t *input_of_reg; /* its number in the Program, of registers that are inputs */
+	uint8_t *only_key;		/* of each register: true if nothing else reads it, after the filter */
+	CpuDomain *domains;		/* of the keys, if all of them are known: */
+	uint64_t nnumbers;		/* how many values they have together; 0: too many, or unknown */
 	GpuScanPass pass;
 	bool needs_check;		  /* states must be looked at before the end */
 	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
+	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
 } CpuPlan;
 
 /* NULL: out of memory. */
 extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
 extern void gpuscan_cpu_plan_free(CpuPlan *plan);
+
+/* Learns from cached ranges what values keys have, before any thread sees the plan; index.c. */
+extern void gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges,
+									 uint32_t nranges);
 
 /* How a layout's tuples have a phase's inputs.  False: out of memory; free it all the same. */
 extern bool
@@ -163,6 +179,10 @@ cpu_set_flags(CpuRegister *reg, uint8_t any)
 	reg->clean = any == 0;
 	reg->flags = any == 0 ? (uint8_t *) gpuscan_cpu_zeros : reg->own;
 }
+
+/* Moves the values of some tuples, ascending, to the front of a register, perhaps the same. */
+extern void gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls,
+							   const uint16_t *some, uint32_t n);
 
 /* Runs a phase's instructions over n tuples. */
 extern void gpuscan_cpu_eval(const GpuScanProgram *program, const CpuPhase *phase,
@@ -244,7 +264,7 @@ typedef struct CpuKeys
 extern bool gpuscan_cpu_keys_create(CpuKeys *keys, const GpuScanProgram *program);
 extern void gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program);
 
-/* False if a key is an error. */
+/* From a register for each key; false if a key is an error. */
 extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
 								  const CpuRegister *registers, uint32_t n);
 
@@ -388,6 +408,8 @@ typedef struct CpuPartial
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
+	char **index;			/* the rows of groups by number, or NULL; index.c */
+	CpuRegister *new_keys;	/* of tuples that have no row there */
 	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */
@@ -402,6 +424,18 @@ extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
 extern GpuScanCode
 gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range);
+
+/*
+ * Groups by number, index.c
+ */
+extern bool gpuscan_cpu_index_create(CpuPartial *partial);
+extern void gpuscan_cpu_index_free(CpuPartial *partial);
+
+/* True if it can be asked about the tuples at hand; then it needs no text that is only a key. */
+extern bool gpuscan_cpu_index_applies(const CpuPartial *partial);
+
+/* Finds or makes the groups of the chunk's tuples. */
+extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
 
 /* Makes the columns of a batch that has been run, fill.c. */
 extern void gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch);

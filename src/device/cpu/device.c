@@ -572,6 +572,9 @@ cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint3
 	queued->nranges = nranges;
 
 	pthread_mutex_lock(&device->lock);
+	if (request->npartials + request->active == 0 && request->first == NULL &&
+		request->ranges == NULL)
+		gpuscan_cpu_plan_numbers(request->plan, ranges, nranges);
 	queued->next = request->ranges;
 	request->ranges = queued;
 	pthread_cond_broadcast(&device->work);
