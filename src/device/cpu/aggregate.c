@@ -29,6 +29,7 @@ typedef struct Selection
 	const uint16_t *index; /* of the tuples, or NULL: the first n */
 	const void *values;	   /* the argument's register */
 	char *const *rows;	   /* by tuple */
+	const uint32_t *numbers;
 	char *single;		   /* the one row of an aggregation without keys, or NULL */
 	uint32_t offset;
 } Selection;
@@ -429,6 +430,7 @@ advance_distinct(const Selection *in, unsigned cls, CpuDistinct *set, CpuPairs *
 		const T *v = &((const T *) in->values)[i];                                                 \
                                                                                                    \
 		pairs->rows[k] = in->single != NULL ? in->single : in->rows[i];                            \
+		pairs->numbers[k] = in->single != NULL ? 0 : in->numbers[i];                               \
 		pairs->member[k] = expression;                                                             \
 	}
 
@@ -457,12 +459,13 @@ advance_distinct(const Selection *in, unsigned cls, CpuDistinct *set, CpuPairs *
 			break;
 	}
 #undef PAIRS
-	return gpuscan_cpu_distinct_add(set, pairs, pairs->rows, in->offset, false);
+	return gpuscan_cpu_distinct_add(set, pairs, in->offset);
 }
 
 GpuScanCode
 gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
-					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs)
+					char *const *rows, const uint32_t *numbers, char *single, CpuDistinct *sets,
+					CpuPairs *pairs)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
 	uint16_t index[CPU_CHUNK];
@@ -471,7 +474,7 @@ gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
 	for (int i = 0; ok && i < program->naggs; i++)
 	{
 		const GpuScanAgg *agg = &aggs[i];
-		Selection in = {.rows = rows, .single = single, .offset = agg->offset};
+		Selection in = {.rows = rows, .numbers = numbers, .single = single, .offset = agg->offset};
 
 		if (!select_tuples(agg, registers, n, index, &in))
 			return GPUSCAN_LEFT_TO_POSTGRES;
@@ -540,6 +543,7 @@ merge_aggregate(const GpuScanAgg *agg, uint32_t n, char *const *rows, char *cons
 	switch ((GpuScanAggKind) agg->kind)
 	{
 		case GPUSCAN_AGG_COUNT:
+		case GPUSCAN_AGG_COUNT_DISTINCT:
 			FOR_EACH_STATE(GpuScanCountState, s->n += from->n);
 			break;
 		case GPUSCAN_AGG_SUM_I64:
@@ -580,8 +584,6 @@ merge_aggregate(const GpuScanAgg *agg, uint32_t n, char *const *rows, char *cons
 		case GPUSCAN_AGG_BOOL_OR:
 		case GPUSCAN_AGG_BIT_OR:
 			FOR_EACH_STATE(GpuScanValueState, s->value.i |= from->value.i; s->n += from->n);
-			break;
-		case GPUSCAN_AGG_COUNT_DISTINCT:
 			break;
 	}
 	return !bad;

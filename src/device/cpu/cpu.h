@@ -122,6 +122,18 @@ typedef struct CpuDomain
 	const GpuScanDictionary *dictionary;
 } CpuDomain;
 
+/*
+ * A COUNT_DISTINCT where groups have numbers and values are few: a bit for each pair
+ * that was seen, of all threads.  No words: there are none.
+ */
+typedef struct CpuBits
+{
+	_Atomic uint64_t *words;
+	size_t size; /* in bytes */
+	uint64_t ngroups;
+	CpuDomain values;
+} CpuBits;
+
 typedef struct CpuPlan
 {
 	const GpuScanProgram *program;
@@ -138,6 +150,7 @@ typedef struct CpuPlan
 	uint8_t *only_key;		/* of each register: true if nothing else reads it, after the filter */
 	CpuDomain *domains;		/* of the keys, if all of them are known: */
 	uint64_t nnumbers;		/* how many values they have together; 0: too many, or unknown */
+	struct CpuBits *bits;	/* of each COUNT_DISTINCT */
 	GpuScanPass pass;
 	bool needs_check;		  /* states must be looked at before the end */
 	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
@@ -151,7 +164,10 @@ extern void gpuscan_cpu_plan_free(CpuPlan *plan);
 
 /* Learns from cached ranges what values keys have, before any thread sees the plan; index.c. */
 extern void gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges,
-									 uint32_t nranges);
+									 uint32_t nranges, CpuMemory *memory);
+
+/* When no tuple will come any more. */
+extern void gpuscan_cpu_plan_free_bits(CpuPlan *plan, CpuMemory *memory);
 
 /* How a layout's tuples have a phase's inputs.  False: out of memory; free it all the same. */
 extern bool
@@ -340,6 +356,7 @@ typedef struct CpuDistinct
 	const uint64_t *tuples_seen; /* of them, where they are known */
 	CpuDistinctEntry *entries;
 	CpuArena values;
+	const CpuBits *bits; /* of the request, for the pairs that they know; or NULL */
 } CpuDistinct;
 
 /* The pairs to add: the value of the i-th tuple and its group. */
@@ -348,6 +365,7 @@ typedef struct CpuPairs
 	uint32_t n;
 	char *rows[CPU_CHUNK];
 	uint64_t words[CPU_CHUNK];
+	uint32_t numbers[CPU_CHUNK]; /* of the groups, where the set has bits */
 	GsText texts[CPU_CHUNK];	/* where the set holds bytes */
 	bool owned;					/* texts are the data of a CpuBytes that outlives the set */
 	uint32_t hashes[CPU_CHUNK]; /* scratch */
@@ -359,11 +377,16 @@ extern bool gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries);
 
 /*
  * Adds pairs, and one to the GpuScanCountState at `offset` in its row for each
- * new one, atomically if `shared`.  `hash_rows` are the rows whose hashes
- * count (those of the partial table, in a merge).  False: out of memory.
+ * new one.  False: out of memory.
  */
-extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
-									 uint32_t offset, bool shared);
+extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, uint32_t offset);
+
+/*
+ * Adds pairs that were counted before in the rows of partial tables, `hash_rows`;
+ * takes one from the sum of those counts for each that is not new.
+ */
+extern bool gpuscan_cpu_distinct_merge(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
+									   uint32_t offset);
 
 /* The hash of an entry whose group's hash is that of `hash_row`. */
 extern uint32_t
@@ -374,12 +397,12 @@ extern void gpuscan_cpu_distinct_free_entries(CpuDistinct *set);
  * States, aggregate.c
  */
 
-/* Advances every aggregate by n tuples of the groups `rows`, or of `single`. */
-extern GpuScanCode
-gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
-					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs);
+/* Advances every aggregate by n tuples of the groups `rows`, with `numbers`, or of `single`. */
+extern GpuScanCode gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
+									   uint32_t n, char *const *rows, const uint32_t *numbers,
+									   char *single, CpuDistinct *sets, CpuPairs *pairs);
 
-/* Merges the states of source rows into others, but those of COUNT_DISTINCT; false: overflow. */
+/* Merges the states of source rows into others; false: overflow. */
 extern bool gpuscan_cpu_merge_states(const GpuScanProgram *program, uint32_t n, char *const *rows,
 									 char *const *sources);
 
@@ -409,6 +432,7 @@ typedef struct CpuPartial
 	CpuKeys keys;
 	CpuGroups groups;
 	char **index;			/* the rows of groups by number, or NULL; index.c */
+	uint32_t numbers[CPU_CHUNK];
 	CpuRegister *new_keys;	/* of tuples that have no row there */
 	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
@@ -434,7 +458,7 @@ extern void gpuscan_cpu_index_free(CpuPartial *partial);
 /* True if it can be asked about the tuples at hand; then it needs no text that is only a key. */
 extern bool gpuscan_cpu_index_applies(const CpuPartial *partial);
 
-/* Finds or makes the groups of the chunk's tuples. */
+/* Finds or makes the groups of the chunk's tuples, and their numbers. */
 extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
 
 /* Makes the columns of a batch that has been run, fill.c. */

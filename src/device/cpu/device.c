@@ -145,6 +145,7 @@ free_request(GpuScanRequest *request)
 	gpuscan_cpu_merge_free(&request->merge);
 	for (uint32_t i = 0; i < request->npartials; i++)
 		gpuscan_cpu_partial_free(request->partials[i]);
+	gpuscan_cpu_plan_free_bits(request->plan, &request->memory);
 	gpuscan_cpu_plan_free(request->plan);
 	free(request->partials);
 	free(request->idle);
@@ -304,6 +305,7 @@ next_step(GpuScanRequest *request)
 	request->state = FINISHED;
 	code = request->code;
 	pthread_mutex_unlock(&device->lock);
+	gpuscan_cpu_plan_free_bits(request->plan, &request->memory);
 	gpuscan_cpu_merge_release(&request->merge);
 	request->options.finish_done(request->options.arg, code);
 	pthread_mutex_lock(&device->lock);
@@ -565,6 +567,7 @@ cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint3
 {
 	GpuScanDevice *device = request->device;
 	QueuedRanges *queued = malloc(sizeof(QueuedRanges));
+	bool untouched;
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
@@ -572,9 +575,13 @@ cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint3
 	queued->nranges = nranges;
 
 	pthread_mutex_lock(&device->lock);
-	if (request->npartials + request->active == 0 && request->first == NULL &&
-		request->ranges == NULL)
-		gpuscan_cpu_plan_numbers(request->plan, ranges, nranges);
+	untouched = request->npartials + request->active == 0 && request->first == NULL &&
+				request->ranges == NULL;
+	pthread_mutex_unlock(&device->lock);
+	if (untouched)
+		gpuscan_cpu_plan_numbers(request->plan, ranges, nranges, &request->memory);
+
+	pthread_mutex_lock(&device->lock);
 	queued->next = request->ranges;
 	request->ranges = queued;
 	pthread_cond_broadcast(&device->work);

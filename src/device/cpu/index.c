@@ -23,6 +23,12 @@
 #define MAX_NUMBERS (UINT64_C(1) << 24)
 #define TUPLES_PER_NUMBER 4
 
+/* Bits for pairs may take so many bytes for each tuple: less than an entry of a set. */
+#define BYTES_PER_TUPLE 8
+
+/* Of the request's limit, what an array or bits may take */
+#define MEMORY_SHARE 8
+
 /* Rows of so many bytes stay in a core's cache. */
 #define PREFETCH_BYTES ((size_t) 128 * 1024)
 
@@ -85,8 +91,46 @@ register_domain(const CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t 
 	}
 }
 
+static size_t
+index_size(uint64_t numbers)
+{
+	return (numbers + 1) * sizeof(char *);
+}
+
+/* Bits for aggregates whose pairs are few; for texts, of which pages have no codes, there are none. */
+static void
+create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, uint64_t ntuples,
+			CpuMemory *memory)
+{
+	const GpuScanProgram *program = plan->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	CpuBits *bits = plan->bits;
+	uint64_t ngroups = program->nkeys == 0 ? 1 : plan->nnumbers;
+
+	for (int k = 0; k < program->nkeys; k++)
+	{
+		if (GPUSCAN_KEYS(program)[k].cls == GPUSCAN_TEXT)
+			return;
+	}
+	for (int i = 0; ngroups > 0 && i < program->naggs; i++)
+	{
+		CpuDomain domain;
+		uint64_t size;
+
+		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		domain = register_domain(plan, ranges, nranges, aggs[i].arg);
+		size = (ngroups * domain.size + 63) / 64 * sizeof(uint64_t);
+		if (domain.dictionary == NULL && domain.size > 0 &&
+			size <= FEW_NUMBERS + ntuples * BYTES_PER_TUPLE && size <= memory->limit / MEMORY_SHARE)
+			*bits = (CpuBits){gpuscan_cpu_alloc(memory, size), size, ngroups, domain};
+		bits++;
+	}
+}
+
 void
-gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges)
+gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges,
+						 CpuMemory *memory)
 {
 	const GpuScanProgram *program = plan->program;
 	const GpuScanKey *key = GPUSCAN_KEYS(program);
@@ -107,8 +151,20 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 		if (numbers > MAX_NUMBERS)
 			numbers = 0;
 	}
-	if (numbers <= FEW_NUMBERS || numbers <= ntuples / TUPLES_PER_NUMBER / plan->threads)
+	if ((numbers <= FEW_NUMBERS || numbers <= ntuples / TUPLES_PER_NUMBER / plan->threads) &&
+		index_size(numbers) * plan->threads <= memory->limit / MEMORY_SHARE)
 		plan->nnumbers = numbers;
+	create_bits(plan, ranges, nranges, ntuples, memory);
+}
+
+void
+gpuscan_cpu_plan_free_bits(CpuPlan *plan, CpuMemory *memory)
+{
+	for (int d = 0; plan != NULL && d < plan->ndistinct; d++)
+	{
+		gpuscan_cpu_free(memory, plan->bits[d].words, plan->bits[d].size);
+		plan->bits[d].words = NULL;
+	}
 }
 
 static void
@@ -140,19 +196,14 @@ gpuscan_cpu_index_create(CpuPartial *partial)
 	}
 	if (partial->new_keys == NULL)
 		return false;
-
-	/* the table alone does as well, if there is no room */
-	if ((plan->nnumbers + 1) * sizeof(char *) <= partial->memory->limit / 8)
-		partial->index =
-			gpuscan_cpu_alloc(partial->memory, (plan->nnumbers + 1) * sizeof(char *));
-	return true;
+	partial->index = gpuscan_cpu_alloc(partial->memory, index_size(plan->nnumbers));
+	return partial->index != NULL;
 }
 
 void
 gpuscan_cpu_index_free(CpuPartial *partial)
 {
-	gpuscan_cpu_free(partial->memory, partial->index,
-					 (partial->plan->nnumbers + 1) * sizeof(char *));
+	gpuscan_cpu_free(partial->memory, partial->index, index_size(partial->plan->nnumbers));
 	partial->index = NULL;
 	free_registers(partial);
 }
@@ -328,7 +379,7 @@ gpuscan_cpu_index_find(CpuPartial *partial)
 	uint32_t n = partial->tuples.n;
 	char **index = partial->index;
 	char *found[CPU_CHUNK];
-	uint32_t numbers[CPU_CHUNK];
+	uint32_t *numbers = partial->numbers;
 	uint16_t missing[CPU_CHUNK];
 	uint32_t nmissing = 0;
 

@@ -243,7 +243,7 @@ merge_pairs(CpuMerge *merge, CpuDistinct *set, uint32_t offset, Scratch *scratch
 	scratch->n = 0;
 	if (atomic_load_explicit(merge->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
-	if (!gpuscan_cpu_distinct_add(set, &scratch->pairs, scratch->sources, offset, true))
+	if (!gpuscan_cpu_distinct_merge(set, &scratch->pairs, scratch->sources, offset))
 		return GPUSCAN_OUT_OF_MEMORY;
 	return GPUSCAN_OK;
 }
@@ -319,6 +319,8 @@ merge_sets(CpuMerge *merge, uint32_t d, uint32_t partition, Scratch *scratch)
 		if (merge->partials[i]->sets[d].nentries > most)
 			most = merge->partials[i]->sets[d].nentries;
 	}
+	if (most == 0)
+		return GPUSCAN_OK;
 	gpuscan_cpu_distinct_init(&set, merge->memory, agg->cls, merge->bits);
 	scratch->pairs.owned = true;
 	if (!gpuscan_cpu_distinct_reserve(&set, (most * 8 / 3 >> merge->bits) + 1))

@@ -78,6 +78,8 @@ create_aggregation(CpuPartial *partial)
 		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
 			continue;
 		gpuscan_cpu_distinct_init(&partial->sets[set], partial->memory, aggs[i].cls, 0);
+		if (partial->plan->bits[set].words != NULL)
+			partial->sets[set].bits = &partial->plan->bits[set];
 		partial->sets[set].tuples_expected = partial->plan->tuples_expected;
 		partial->sets[set++].tuples_seen = &partial->stats.tuples;
 	}
@@ -363,8 +365,8 @@ aggregate_chunk(CpuPartial *partial)
 		if (code != GPUSCAN_OK)
 			return code;
 	}
-	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows, single,
-							   partial->sets, partial->pairs);
+	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows,
+							   partial->numbers, single, partial->sets, partial->pairs);
 }
 
 /* Runs the chunk and empties it. */

@@ -326,12 +326,13 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 	plan->pass = options->pass;
 	plan->threads = options->threads > 0 ? options->threads : 1;
 	plan->tuples_expected = options->tuples_expected / plan->threads;
-	if (!create_phases(plan) || !create_layouts(plan, options))
+	classify_aggregates(plan);
+	plan->bits = calloc((size_t) plan->ndistinct + 1, sizeof(CpuBits));
+	if (plan->bits == NULL || !create_phases(plan) || !create_layouts(plan, options))
 	{
 		gpuscan_cpu_plan_free(plan);
 		return NULL;
 	}
-	classify_aggregates(plan);
 	return plan;
 }
 
@@ -354,6 +355,7 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 	free(plan->input_of_reg);
 	free(plan->only_key);
 	free(plan->domains);
+	free(plan->bits);
 	free(plan->carried);
 	free(plan->last);
 	free(plan);
