@@ -114,6 +114,14 @@ typedef struct CpuDecode
 	int16_t *fetch_of_att; /* -1: not needed */
 } CpuDecode;
 
+/* What reads a register besides the filter */
+typedef enum CpuKeyUse
+{
+	CPU_NO_KEY,
+	CPU_KEY_AND_MORE,
+	CPU_ONLY_KEY
+} CpuKeyUse;
+
 /* Integers that a register may have, or the codes of a text; size 0: unknown */
 typedef struct CpuDomain
 {
@@ -147,10 +155,11 @@ typedef struct CpuPlan
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
 	const GpuScanLayout *const *layout_sources;
 	uint16_t *input_of_reg; /* its number in the Program, of registers that are inputs */
-	uint8_t *only_key;		/* of each register: true if nothing else reads it, after the filter */
+	uint8_t *key_use;		/* of each register, a CpuKeyUse */
 	CpuDomain *domains;		/* of the keys, if all of them are known: */
 	uint64_t nnumbers;		/* how many values they have together; 0: too many, or unknown */
 	struct CpuBits *bits;	/* of each COUNT_DISTINCT */
+	uint32_t nparts;		/* of the groups; each has a partial of its own for cached ranges */
 	GpuScanPass pass;
 	bool needs_check;		  /* states must be looked at before the end */
 	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
@@ -431,6 +440,7 @@ typedef struct CpuPartial
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
+	uint32_t part;			/* of the groups, whose tuples alone it takes of cached ranges */
 	char **index;			/* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
 	CpuRegister *new_keys;	/* of tuples that have no row there */
@@ -441,7 +451,8 @@ typedef struct CpuPartial
 } CpuPartial;
 
 extern CpuPartial *
-gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel);
+gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
+						   const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
 /* Runs a batch, or the tuples of a cached range. */
@@ -457,6 +468,9 @@ extern void gpuscan_cpu_index_free(CpuPartial *partial);
 
 /* True if it can be asked about the tuples at hand; then it needs no text that is only a key. */
 extern bool gpuscan_cpu_index_applies(const CpuPartial *partial);
+
+/* Lists the chunk's tuples that belong to the partial's part of the groups; returns how many. */
+extern uint32_t gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept);
 
 /* Finds or makes the groups of the chunk's tuples, and their numbers. */
 extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
@@ -477,6 +491,7 @@ typedef struct CpuMerge
 	const atomic_bool *cancel;
 	CpuPartial **partials;
 	uint32_t npartials;
+	bool disjoint;	   /* no two of them have a group in common */
 	uint32_t bits;	   /* 1 << bits partitions */
 	CpuGroups *tables; /* the result, `ntables` */
 	uint32_t ntables;

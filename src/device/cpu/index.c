@@ -12,6 +12,10 @@
  *
  * The last number stands for tuples outside and never has a row.
  *
+ * Where groups are many, each thread takes a part of them and looks at all cached
+ * tuples: reading keys costs less than having a group in several tables, and merging
+ * those.
+ *
  *-------------------------------------------------------------------------
  */
 #include "cpu.h"
@@ -19,12 +23,15 @@
 #include <stdlib.h>
 
 /* Numbers of which there are always few enough; beyond, so many for each tuple. */
-#define FEW_NUMBERS 65536
+#define FEW_NUMBERS 16384
 #define MAX_NUMBERS (UINT64_C(1) << 24)
 #define TUPLES_PER_NUMBER 4
 
 /* Bits for pairs may take so many bytes for each tuple: less than an entry of a set. */
 #define BYTES_PER_TUPLE 8
+
+/* Every part looks at the keys of all tuples. */
+#define MAX_PARTS 8
 
 /* Of the request's limit, what an array or bits may take */
 #define MEMORY_SHARE 8
@@ -91,6 +98,17 @@ register_domain(const CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t 
 	}
 }
 
+static bool
+has_text_key(const GpuScanProgram *program)
+{
+	for (int k = 0; k < program->nkeys; k++)
+	{
+		if (GPUSCAN_KEYS(program)[k].cls == GPUSCAN_TEXT)
+			return true;
+	}
+	return false;
+}
+
 static size_t
 index_size(uint64_t numbers)
 {
@@ -107,11 +125,8 @@ create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, u
 	CpuBits *bits = plan->bits;
 	uint64_t ngroups = program->nkeys == 0 ? 1 : plan->nnumbers;
 
-	for (int k = 0; k < program->nkeys; k++)
-	{
-		if (GPUSCAN_KEYS(program)[k].cls == GPUSCAN_TEXT)
-			return;
-	}
+	if (has_text_key(program))
+		return;
 	for (int i = 0; ngroups > 0 && i < program->naggs; i++)
 	{
 		CpuDomain domain;
@@ -154,6 +169,9 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 	if ((numbers <= FEW_NUMBERS || numbers <= ntuples / TUPLES_PER_NUMBER / plan->threads) &&
 		index_size(numbers) * plan->threads <= memory->limit / MEMORY_SHARE)
 		plan->nnumbers = numbers;
+	if (plan->nnumbers > FEW_NUMBERS && !has_text_key(program) &&
+		program->filter == GPUSCAN_NO_REGISTER && plan->threads <= MAX_PARTS)
+		plan->nparts = plan->threads;
 	create_bits(plan, ranges, nranges, ntuples, memory);
 }
 
@@ -370,6 +388,24 @@ load_new_keys(CpuPartial *partial, const uint16_t *some, uint32_t n)
 		else
 			gpuscan_cpu_gather(to, from, key[k].cls, some, n);
 	}
+}
+
+uint32_t
+gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
+{
+	uint32_t nparts = partial->plan->nparts;
+	uint32_t part = partial->part;
+	uint32_t numbers[CPU_CHUNK];
+	uint32_t n = 0;
+
+	/* cached values are no errors */
+	(void) number_keys(partial, partial->tuples.n, numbers);
+	for (uint32_t i = 0; i < partial->tuples.n; i++)
+	{
+		kept[n] = (uint16_t) i;
+		n += (uint64_t) (numbers[i] * UINT32_C(2654435761)) * nparts >> 32 == part;
+	}
+	return n;
 }
 
 GpuScanCode

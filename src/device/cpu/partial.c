@@ -30,6 +30,13 @@
 /* Where a filter keeps one row in so many, loading all is as cheap as loading those. */
 #define DENSE_SPAN 5
 
+/* True if other partials take tuples of the same chunk. */
+static bool
+takes_part(const CpuPartial *partial)
+{
+	return partial->cached != NULL && partial->plan->nparts > 1;
+}
+
 static bool
 create_registers(CpuPartial *partial)
 {
@@ -88,13 +95,15 @@ create_aggregation(CpuPartial *partial)
 
 /* NULL: out of memory. */
 CpuPartial *
-gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel)
+gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
+						   const atomic_bool *cancel)
 {
 	CpuPartial *partial = calloc(1, sizeof(CpuPartial));
 
 	if (partial == NULL)
 		return NULL;
 	partial->plan = plan;
+	partial->part = part;
 	partial->memory = memory;
 	partial->cancel = cancel;
 	partial->tuples.located = calloc((size_t) plan->max_fetches * CPU_CHUNK + 1, sizeof(GsText));
@@ -195,6 +204,28 @@ load_register(CpuPartial *partial, const GpuScanInput *input)
 	}
 }
 
+/* Reduces the chunk to tuples of the partial's groups, and loads the inputs that are keys. */
+static void
+keep_part(CpuPartial *partial)
+{
+	const GpuScanProgram *program = partial->plan->program;
+	const GpuScanKey *key = GPUSCAN_KEYS(program);
+	uint16_t kept[CPU_CHUNK];
+	uint32_t nkept;
+
+	for (int k = 0; k < program->nkeys; k++)
+		load_register(partial,
+					  &GPUSCAN_INPUTS(program)[partial->plan->input_of_reg[key[k].reg]]);
+	nkept = gpuscan_cpu_index_select(partial, kept);
+	for (int k = 0; k < program->nkeys; k++)
+	{
+		/* once, if several keys are the same */
+		if (k == 0 || key[k].reg != key[k - 1].reg)
+			gather_register(partial, key[k].reg, kept, nkept);
+	}
+	compact(partial, kept, nkept, false);
+}
+
 /* Fills the registers of a phase's inputs. */
 static void
 load_inputs(CpuPartial *partial, CpuPhaseNumber number)
@@ -215,8 +246,10 @@ load_inputs(CpuPartial *partial, CpuPhaseNumber number)
 	for (int i = 0; i < phase->ninputs; i++)
 	{
 		uint16_t reg = phase->inputs[i].reg;
+		CpuKeyUse use = partial->plan->key_use[reg];
 
-		if (!by_code || !partial->plan->only_key[reg] || classes[reg] != GPUSCAN_TEXT)
+		if (!(by_code && use == CPU_ONLY_KEY && classes[reg] == GPUSCAN_TEXT) &&
+			!(takes_part(partial) && use != CPU_NO_KEY))
 			load_register(partial, &phase->inputs[i]);
 	}
 }
@@ -338,6 +371,10 @@ aggregate_chunk(CpuPartial *partial)
 	CpuTuples *tuples = &partial->tuples;
 	char *single = NULL;
 
+	if (takes_part(partial))
+		keep_part(partial);
+	if (tuples->n == 0)
+		return GPUSCAN_OK;
 	load_inputs(partial, CPU_REST);
 	if (tuples->nfaults > 0)
 	{
@@ -386,7 +423,8 @@ run_chunk(CpuPartial *partial)
 	if (atomic_load_explicit(partial->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
 
-	partial->stats.tuples += tuples->n;
+	if (!takes_part(partial) || partial->part == 0)
+		partial->stats.tuples += tuples->n;
 	load_inputs(partial, CPU_FILTER);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
 	code = select_tuples(

@@ -107,10 +107,10 @@ create_phases(CpuPlan *plan)
 	plan->carried = calloc((size_t) program->ninputs + program->ninstrs + 1, sizeof(uint16_t));
 	plan->last = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
 	plan->input_of_reg = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
-	plan->only_key = calloc((size_t) program->nregs + 1, sizeof(uint8_t));
+	plan->key_use = calloc((size_t) program->nregs + 1, sizeof(uint8_t));
 	plan->domains = calloc((size_t) program->nkeys + 1, sizeof(CpuDomain));
 	if (plan->carried == NULL || plan->last == NULL || plan->input_of_reg == NULL ||
-		plan->only_key == NULL || plan->domains == NULL)
+		plan->key_use == NULL || plan->domains == NULL)
 		return false;
 	plan->phases[CPU_FILL].ninputs = program->ninputs;
 
@@ -143,7 +143,7 @@ create_phases(CpuPlan *plan)
 		}
 	}
 	for (int i = 0; i < program->nkeys; i++)
-		plan->only_key[keys[i].reg] = !others[keys[i].reg];
+		plan->key_use[keys[i].reg] = others[keys[i].reg] ? CPU_KEY_AND_MORE : CPU_ONLY_KEY;
 	for (int i = 0; i < program->nregs; i++)
 	{
 		if (last[i])
@@ -324,7 +324,8 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 		return NULL;
 	plan->program = options->program;
 	plan->pass = options->pass;
-	plan->threads = options->threads > 0 ? options->threads : 1;
+	plan->threads = options->threads;
+	plan->nparts = 1;
 	plan->tuples_expected = options->tuples_expected / plan->threads;
 	classify_aggregates(plan);
 	plan->bits = calloc((size_t) plan->ndistinct + 1, sizeof(CpuBits));
@@ -353,7 +354,7 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 	}
 	free(plan->layouts);
 	free(plan->input_of_reg);
-	free(plan->only_key);
+	free(plan->key_use);
 	free(plan->domains);
 	free(plan->bits);
 	free(plan->carried);
