@@ -30,7 +30,7 @@ typedef struct Selection
 	const void *values;	   /* the argument's register */
 	char *const *rows;	   /* by tuple */
 	const uint32_t *numbers;
-	char *single;		   /* the one row of an aggregation without keys, or NULL */
+	char *single; /* the one row of an aggregation without keys, or NULL */
 	uint32_t offset;
 } Selection;
 
@@ -296,14 +296,12 @@ advance_sum(const Selection *in, unsigned cls)
 			FOR_EACH_VALUE(GpuScanSum128State, gs_i128, bad |= add_wide(&s->lo, &s->hi, v));
 			break;
 		case GPUSCAN_F32:
-			FOR_EACH_VALUE(
-				GpuScanSumF64State, float,
-				if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add_f32(&s->sum, v));
+			FOR_EACH_VALUE(GpuScanSumF64State, float,
+						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add_f32(&s->sum, v));
 			break;
 		case GPUSCAN_F64:
-			FOR_EACH_VALUE(
-				GpuScanSumF64State, double,
-				if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add(&s->sum, v));
+			FOR_EACH_VALUE(GpuScanSumF64State, double,
+						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add(&s->sum, v));
 			break;
 	}
 	return !bad;

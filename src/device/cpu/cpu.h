@@ -161,8 +161,8 @@ typedef struct CpuPlan
 	struct CpuBits *bits;	/* of each COUNT_DISTINCT */
 	uint32_t nparts;		/* of the groups; each has a partial of its own for cached ranges */
 	GpuScanPass pass;
-	bool needs_check;		  /* states must be looked at before the end */
-	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
+	bool needs_check;	/* states must be looked at before the end */
+	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
 	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
 } CpuPlan;
@@ -328,6 +328,18 @@ typedef struct CpuGroups
 	CpuArena texts;
 } CpuGroups;
 
+/* Tables of more bytes than this do not stay in the caches near the core. */
+#define CPU_PREFETCH_BYTES ((size_t) 128 * 1024)
+
+/* All lines of a row that will be written; NULL is no harm. */
+static inline void
+cpu_prefetch_row(const char *row, size_t size)
+{
+	for (size_t at = 0; at < size; at += 64)
+		__builtin_prefetch((const void *) ((uintptr_t) row + at), 1);
+	__builtin_prefetch((const void *) ((uintptr_t) row + size - 1), 1);
+}
+
 #define CPU_SLOT_ROW(slot) ((char *) (uintptr_t) ((slot) >> 16))
 
 extern void gpuscan_cpu_groups_init(CpuGroups *groups, const GpuScanProgram *program,
@@ -375,9 +387,9 @@ typedef struct CpuPairs
 	char *rows[CPU_CHUNK];
 	uint64_t words[CPU_CHUNK];
 	uint32_t numbers[CPU_CHUNK]; /* of the groups, where the set has bits */
-	GsText texts[CPU_CHUNK];	/* where the set holds bytes */
-	bool owned;					/* texts are the data of a CpuBytes that outlives the set */
-	uint32_t hashes[CPU_CHUNK]; /* scratch */
+	GsText texts[CPU_CHUNK];	 /* where the set holds bytes */
+	bool owned;					 /* texts are the data of a CpuBytes that outlives the set */
+	uint32_t hashes[CPU_CHUNK];	 /* scratch */
 } CpuPairs;
 
 extern void
@@ -440,19 +452,18 @@ typedef struct CpuPartial
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
-	uint32_t part;			/* of the groups, whose tuples alone it takes of cached ranges */
-	char **index;			/* the rows of groups by number, or NULL; index.c */
+	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
+	char **index;  /* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
-	CpuRegister *new_keys;	/* of tuples that have no row there */
-	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
+	CpuRegister *new_keys; /* of tuples that have no row there */
+	CpuDistinct *sets;	   /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */
 	GpuScanRequestStats stats;
 } CpuPartial;
 
-extern CpuPartial *
-gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
-						   const atomic_bool *cancel);
+extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
+											  const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
 /* Runs a batch, or the tuples of a cached range. */

@@ -36,9 +36,6 @@
 /* Of the request's limit, what an array or bits may take */
 #define MEMORY_SHARE 8
 
-/* Rows of so many bytes stay in a core's cache. */
-#define PREFETCH_BYTES ((size_t) 128 * 1024)
-
 /* The codes that the ranges have, if they share a dictionary */
 static CpuDomain
 code_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
@@ -259,7 +256,7 @@ gpuscan_cpu_index_applies(const CpuPartial *partial)
                                                                                                    \
 		for (uint32_t i = 0; i < n; i++)                                                           \
 		{                                                                                          \
-			uint64_t d = (uint64_t) (digit) - first;                                               \
+			uint64_t d = (uint64_t) (digit) -first;                                                \
                                                                                                    \
 			outside[i] |= d >= size;                                                               \
 			numbers[i] = numbers[i] * ((uint32_t) size + 1) + (uint32_t) d;                        \
@@ -292,8 +289,7 @@ add_digits(unsigned cls, CpuDomain domain, const void *from, uint32_t n, uint32_
 
 /* The codes and flags of the chunk's tuples */
 static void
-read_codes(const CpuPartial *partial, uint16_t input, uint32_t n, uint32_t *codes,
-		   CpuRegister *reg)
+read_codes(const CpuPartial *partial, uint16_t input, uint32_t n, uint32_t *codes, CpuRegister *reg)
 {
 	const GpuScanChunk *chunk = partial->cached->chunks[input];
 	uint8_t any = 0;
@@ -320,6 +316,8 @@ number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers)
 	const CpuPlan *plan = partial->plan;
 	const GpuScanKey *key = GPUSCAN_KEYS(plan->program);
 	uint8_t outside[CPU_CHUNK];
+	uint32_t before[CPU_CHUNK];
+	uint8_t outside_before[CPU_CHUNK];
 	uint32_t codes[CPU_CHUNK];
 
 	memset(numbers, 0, n * sizeof(uint32_t));
@@ -335,28 +333,17 @@ number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers)
 			read_codes(partial, plan->input_of_reg[key[k].reg], n, codes, &reg);
 			reg.values = codes;
 		}
-		if (reg.clean)
+		memcpy(before, numbers, n * sizeof(uint32_t));
+		memcpy(outside_before, outside, n);
+		add_digits(key[k].cls, domain, reg.values, n, numbers, outside);
+		for (uint32_t i = 0; !reg.clean && i < n; i++)
 		{
-			add_digits(key[k].cls, domain, reg.values, n, numbers, outside);
-			continue;
-		}
-		for (uint32_t i = 0; i < n; i++)
-		{
-			uint32_t null = numbers[i] * ((uint32_t) domain.size + 1) + (uint32_t) domain.size;
-			uint8_t was_outside = outside[i];
-
 			if (reg.flags[i] == GPUSCAN_ERROR)
 				return false;
-			add_digits(key[k].cls, domain,
-					   (const char *) reg.values +
-						   i * (key[k].cls == GPUSCAN_TEXT
-									? sizeof(uint32_t)
-									: gpuscan_cpu_class_size[key[k].cls]),
-					   1, &numbers[i], &outside[i]);
 			if (reg.flags[i] == GPUSCAN_NULL)
 			{
-				numbers[i] = null;
-				outside[i] = was_outside;
+				numbers[i] = before[i] * ((uint32_t) domain.size + 1) + (uint32_t) domain.size;
+				outside[i] = outside_before[i];
 			}
 		}
 	}
@@ -432,13 +419,10 @@ gpuscan_cpu_index_find(CpuPartial *partial)
 		missing[nmissing] = (uint16_t) i;
 		nmissing += partial->rows[i] == NULL;
 	}
-	if (partial->groups.ngroups * plan->program->row_size > PREFETCH_BYTES)
+	if (partial->groups.ngroups * plan->program->row_size > CPU_PREFETCH_BYTES)
 	{
 		for (uint32_t i = 0; i < n; i++)
-		{
-			__builtin_prefetch(partial->rows[i], 1);
-			__builtin_prefetch(partial->rows[i] + plan->program->row_size - 1, 1);
-		}
+			cpu_prefetch_row(partial->rows[i], plan->program->row_size);
 	}
 	if (nmissing == 0)
 		return GPUSCAN_OK;

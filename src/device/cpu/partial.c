@@ -214,8 +214,7 @@ keep_part(CpuPartial *partial)
 	uint32_t nkept;
 
 	for (int k = 0; k < program->nkeys; k++)
-		load_register(partial,
-					  &GPUSCAN_INPUTS(program)[partial->plan->input_of_reg[key[k].reg]]);
+		load_register(partial, &GPUSCAN_INPUTS(program)[partial->plan->input_of_reg[key[k].reg]]);
 	nkept = gpuscan_cpu_index_select(partial, kept);
 	for (int k = 0; k < program->nkeys; k++)
 	{
