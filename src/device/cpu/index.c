@@ -80,7 +80,8 @@ register_domain(const CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t 
 {
 	uint16_t input = plan->input_of_reg[reg];
 
-	if (nranges == 0 || GPUSCAN_INPUTS(plan->program)[input].reg != reg)
+	if (nranges == 0 || plan->program->ninputs == 0 ||
+		GPUSCAN_INPUTS(plan->program)[input].reg != reg)
 		return (CpuDomain){0};
 	switch (GPUSCAN_REG_CLASSES(plan->program)[reg])
 	{

@@ -208,19 +208,21 @@ load_register(CpuPartial *partial, const GpuScanInput *input)
 static void
 keep_part(CpuPartial *partial)
 {
-	const GpuScanProgram *program = partial->plan->program;
-	const GpuScanKey *key = GPUSCAN_KEYS(program);
+	const CpuPhase *phase = &partial->plan->phases[CPU_REST];
+	const uint8_t *use = partial->plan->key_use;
 	uint16_t kept[CPU_CHUNK];
 	uint32_t nkept;
 
-	for (int k = 0; k < program->nkeys; k++)
-		load_register(partial, &GPUSCAN_INPUTS(program)[partial->plan->input_of_reg[key[k].reg]]);
-	nkept = gpuscan_cpu_index_select(partial, kept);
-	for (int k = 0; k < program->nkeys; k++)
+	for (int i = 0; i < phase->ninputs; i++)
 	{
-		/* once, if several keys are the same */
-		if (k == 0 || key[k].reg != key[k - 1].reg)
-			gather_register(partial, key[k].reg, kept, nkept);
+		if (use[phase->inputs[i].reg] != CPU_NO_KEY)
+			load_register(partial, &phase->inputs[i]);
+	}
+	nkept = gpuscan_cpu_index_select(partial, kept);
+	for (int i = 0; i < phase->ninputs; i++)
+	{
+		if (use[phase->inputs[i].reg] != CPU_NO_KEY)
+			gather_register(partial, phase->inputs[i].reg, kept, nkept);
 	}
 	compact(partial, kept, nkept, false);
 }
