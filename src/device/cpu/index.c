@@ -148,6 +148,7 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 	const GpuScanProgram *program = plan->program;
 	const GpuScanKey *key = GPUSCAN_KEYS(program);
 	uint64_t numbers = program->nkeys > 0 && plan->pass.mask == 0;
+	uint64_t expected = plan->tuples_expected * plan->threads;
 	uint64_t ntuples = 0;
 
 	for (uint32_t r = 0; r < nranges; r++)
@@ -155,6 +156,9 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 		for (uint32_t k = 0; k < ranges[r].nruns; k++)
 			ntuples += ranges[r].runs[k].n;
 	}
+
+	/* other ranges may follow */
+	ntuples = expected > ntuples ? expected : ntuples;
 	for (int k = 0; numbers > 0 && k < program->nkeys; k++)
 	{
 		CpuDomain domain = register_domain(plan, ranges, nranges, key[k].reg);
@@ -310,13 +314,15 @@ read_codes(const CpuPartial *partial, uint16_t input, uint32_t n, uint32_t *code
 	cpu_set_flags(reg, any);
 }
 
-/* The numbers of the chunk's keys; false if a key is an error. */
+/*
+ * The numbers of the chunk's keys.  Those outside have one too, which others may
+ * share.  False if a key is an error.
+ */
 static bool
-number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers)
+number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers, uint8_t *outside)
 {
 	const CpuPlan *plan = partial->plan;
 	const GpuScanKey *key = GPUSCAN_KEYS(plan->program);
-	uint8_t outside[CPU_CHUNK];
 	uint32_t before[CPU_CHUNK];
 	uint8_t outside_before[CPU_CHUNK];
 	uint32_t codes[CPU_CHUNK];
@@ -348,8 +354,6 @@ number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers)
 			}
 		}
 	}
-	for (uint32_t i = 0; i < n; i++)
-		numbers[i] = outside[i] ? (uint32_t) plan->nnumbers : numbers[i];
 	return true;
 }
 
@@ -384,10 +388,11 @@ gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
 	uint32_t nparts = partial->plan->nparts;
 	uint32_t part = partial->part;
 	uint32_t numbers[CPU_CHUNK];
+	uint8_t outside[CPU_CHUNK];
 	uint32_t n = 0;
 
 	/* cached values are no errors */
-	(void) number_keys(partial, partial->tuples.n, numbers);
+	(void) number_keys(partial, partial->tuples.n, numbers, outside);
 	for (uint32_t i = 0; i < partial->tuples.n; i++)
 	{
 		kept[n] = (uint16_t) i;
@@ -404,11 +409,14 @@ gpuscan_cpu_index_find(CpuPartial *partial)
 	char **index = partial->index;
 	char *found[CPU_CHUNK];
 	uint32_t *numbers = partial->numbers;
+	uint8_t outside[CPU_CHUNK];
 	uint16_t missing[CPU_CHUNK];
 	uint32_t nmissing = 0;
 
-	if (!number_keys(partial, n, numbers))
+	if (!number_keys(partial, n, numbers, outside))
 		return GPUSCAN_LEFT_TO_POSTGRES;
+	for (uint32_t i = 0; i < n; i++)
+		numbers[i] = outside[i] ? (uint32_t) plan->nnumbers : numbers[i];
 	if (plan->nnumbers > FEW_NUMBERS)
 	{
 		for (uint32_t i = 0; i < n; i++)
