@@ -217,7 +217,13 @@ gpuscan_cpu_index_create(CpuPartial *partial)
 	if (partial->new_keys == NULL)
 		return false;
 	partial->index = gpuscan_cpu_alloc(partial->memory, index_size(plan->nnumbers));
-	return partial->index != NULL;
+	if (partial->index == NULL)
+		return false;
+
+	/* growing a large table is a good part of filling it; without room it does grow */
+	if (plan->nparts > 1)
+		(void) gpuscan_cpu_groups_reserve(&partial->groups, plan->nnumbers / plan->nparts);
+	return true;
 }
 
 void
