@@ -404,4 +404,56 @@ gs_fsum5_to_f128(const GpuScanFSum5 *sum)
 GS_FSUM_DEFINE(3)
 GS_FSUM_DEFINE(5)
 
+#ifndef __CUDACC_RTC__
+
+/*
+ * The same for a processor, in the arithmetic of doubles, which is exact here: x in
+ * units of the lowest kept window is below 2^90 where x reaches no window above
+ * `top`, and cut towards zero it is the three pieces.  For the tops between these, of
+ * which no summand is huge and no scale overflows.
+ */
+#define GS_FSUM_PLAIN_MIN 5
+#define GS_FSUM_PLAIN_MAX 37
+#define GS_FSUM_PLAIN_LIMIT 0x1p90
+
+static inline int
+gs_fsum3_is_plain(int32_t top)
+{
+	return (uint32_t) top - GS_FSUM_PLAIN_MIN <= GS_FSUM_PLAIN_MAX - GS_FSUM_PLAIN_MIN;
+}
+
+/* What turns a double into units of the lowest of three windows, if `top` is plain */
+static inline double
+gs_fsum3_scale(int32_t top)
+{
+	uint64_t bits = (uint64_t) (1023 + 1074 - GS_FSUM_BITS * ((int64_t) top - 2)) << 52;
+	double scale;
+
+	memcpy(&scale, &bits, sizeof(scale));
+	return scale;
+}
+
+/* gs_fsum3_add, or _add_f32 of a float, if that is plain; else false. */
+static inline int
+gs_fsum3_add_plain(GpuScanFSum3 *sum, double x)
+{
+	double units = x * gs_fsum3_scale(sum->top);
+	int64_t high;
+	int64_t low;
+	int64_t middle;
+
+	if (!gs_fsum3_is_plain(sum->top) || !(fabs(units) < GS_FSUM_PLAIN_LIMIT) || x == 0)
+		return 0;
+	high = (int32_t) (units * 0x1p-60);
+	low = (int64_t) (units - (double) high * 0x1p60);
+	middle = (low + (low >> 63 & GS_FSUM_MASK)) >> GS_FSUM_BITS;
+	sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;
+	sum->w[0] += high;
+	sum->w[1] += middle;
+	sum->w[2] += low - middle * (1 << GS_FSUM_BITS);
+	return 1;
+}
+
+#endif
+
 #endif /* GPUSCAN_FSUM_H */

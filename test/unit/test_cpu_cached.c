@@ -8,6 +8,8 @@
  */
 #include "cpu_fixture.h"
 
+#include "program/bytes.h"
+
 static GpuScanDevice *device;
 
 enum
@@ -18,15 +20,21 @@ enum
 	C_PRICE,
 	C_TEXT,
 	C_BOOL,
+	C_USER,
 	NUM_COLUMNS
 };
 
 static const GpuScanAttr attrs[] = {{4, 4, 0, C_KEY},	 {4, 4, 0, C_INT},	 {8, 8, 0, C_FLOAT},
-									{-1, 4, 0, C_PRICE}, {-1, 4, 0, C_TEXT}, {1, 1, 0, C_BOOL}};
+									{-1, 4, 0, C_PRICE}, {-1, 4, 0, C_TEXT}, {1, 1, 0, C_BOOL},
+									{4, 4, 0, C_USER}};
 
 static const char *const words[] = {"", "a", "of", "words",
 									"some longer words, too long for a word"};
 
+/*
+ * If n is odd, some tuples of each 64th block, which has no columns then, have
+ * values that occur nowhere else.
+ */
 static Table *
 make_table(uint32_t n, uint64_t seed)
 {
@@ -36,17 +44,57 @@ make_table(uint32_t n, uint64_t seed)
 	{
 		uint64_t r = unit_random(&seed);
 		uint8_t truth = r % 3 == 0;
+		bool apart = n % 2 == 1 && table->nblocks > 0 && table->nblocks % 64 == 0 &&
+					 table->blocks[table->nblocks - 1].ntuples < 30;
 		Value values[NUM_COLUMNS] = {
-			int4_value((int32_t) (r % 40)),
+			int4_value(apart ? 77 : (int32_t) (r % 40)),
 			r % 7 == 0 ? null_value() : int4_value((int32_t) (r >> 40)),
 			r % 11 == 0 ? null_value() : f64_value((double) (int64_t) r / 3),
 			numeric_value(r % 2 ? V_SHORT : V_LONG, (int64_t) (r >> 20) % 100000),
 			r % 13 == 0 ? null_value() : text_value(V_SHORT, words[(r >> 8) % 5]),
-			fixed_value(&truth, 1)};
+			fixed_value(&truth, 1),
+			r % 19 == 0 ? null_value()
+						: int4_value((int32_t) (apart ? 1000000 + i % 50 : (r >> 24) % 20000))};
 
 		add_tuple(table, NUM_COLUMNS, values);
 	}
 	return table;
+}
+
+/* By two columns of few values, one of which has NULLs, or by many users */
+static GpuScanProgram *
+make_keyed(bool many)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t number = add_input(b, C_INT, GPUSCAN_DECODE_INT4, 0);
+	uint16_t f = add_input(b, C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t few = add_input(b, C_KEY, GPUSCAN_DECODE_INT4, 0);
+
+	if (many)
+		add_key(b, add_input(b, C_USER, GPUSCAN_DECODE_INT4, 0));
+	else
+	{
+		add_key(b, add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0));
+		add_key(b, add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0));
+	}
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, few, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, f, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, number, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	return build_program(b);
+}
+
+/* One group */
+static GpuScanProgram *
+make_total(void)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t f = add_input(b, C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t few = add_input(b, C_KEY, GPUSCAN_DECODE_INT4, 0);
+
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, few, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, f, add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0));
+	return build_program(b);
 }
 
 /* With a filter that keeps one tuple in `share`, or without one for 0 */
@@ -109,6 +157,18 @@ finish(GpuScanRequest *request, const GpuScanProgram *program, Run *run, uint32_
 		fetch_all(request, program, 64 * 1024, run);
 	device_ops->end(request);
 	WAIT_FOR(run, run->ended > 0);
+	for (int k = 0; k < program->nkeys; k++)
+	{
+		const GpuScanKey *key = &GPUSCAN_KEYS(program)[k];
+
+		for (size_t i = 0; key->cls == GPUSCAN_TEXT && i < run->nrows; i++)
+		{
+			uint32_t *text = (uint32_t *) (run->rows + i * run->row_size + key->offset);
+			uint64_t hash = bytes_hash(run->rows + text[0], text[1]);
+
+			memcpy(text, &hash, sizeof(hash));
+		}
+	}
 	sorted_size = run->row_size;
 	if (run->nrows > 0)
 		qsort(run->rows, run->nrows, run->row_size, compare_rows);
@@ -118,7 +178,7 @@ finish(GpuScanRequest *request, const GpuScanProgram *program, Run *run, uint32_
 static GpuScanRequest *
 begin(const GpuScanProgram *program, const GpuScanLayout *const *layout, Run **run)
 {
-	GpuScanRequestOptions options = run_options(*run = new_run(), program, layout, 1, 0);
+	GpuScanRequestOptions options = run_options(*run = new_run(), program, layout, 1, 2);
 	GpuScanRequest *request = NULL;
 
 	device_ops->begin(device, &options, &request);
@@ -181,12 +241,12 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 		{
 			GpuScanBlock *block = &table->blocks[r * GPUSCAN_RANGE_BLOCKS + i];
 
-			if (i % of >= some)
+			if (i % of >= some || !block->fills)
 				batches[nbatches++] = (GpuScanBatch){.nblocks = 1, .blocks = block};
 			else
 				columns->runs[r][range->nruns++] =
 					(GpuScanRows){(uint16_t) row, (uint16_t) block->ntuples};
-			row += block->ntuples;
+			row += block->fills ? block->ntuples : 0;
 		}
 	}
 	device_ops->push_cached(request, columns->ranges, columns->nranges);
@@ -222,25 +282,24 @@ free_columns(Columns *columns)
 }
 
 static void
-test_columns(uint32_t n, int share)
+test_columns(uint32_t n, GpuScanProgram *program, const char *name)
 {
 	static const uint32_t parts[][2] = {{1, 1}, {1, 2}, {2, 3}, {1, 7}, {63, 64}};
 	Table *table = make_table(n, n);
 	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
-	GpuScanProgram *program = make_program(share);
 	Columns *columns = calloc(1, sizeof(Columns));
 	Run *expected;
 
 	for (uint32_t i = 0; i < table->nblocks; i++)
-		table->blocks[i].fills = true;
+		table->blocks[i].fills = n % 2 == 0 || i % 64 != 63;
 	expected = run_filling(program, layout, table, columns);
 	ok(expected->finish_code == GPUSCAN_OK && expected->nrows > 0, "%u tuples from pages", n);
 	for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
 	{
 		Run *run = run_cached(program, layout, table, columns, parts[p][0], parts[p][1]);
 
-		ok(same(run, expected), "%u tuples, %u in %u blocks from columns, filter 1/%d", n,
-		   parts[p][0], parts[p][1], share);
+		ok(same(run, expected), "%u tuples, %u in %u blocks from columns, %s", n, parts[p][0],
+		   parts[p][1], name);
 		release(run);
 	}
 	release(expected);
@@ -350,11 +409,15 @@ int
 main(void)
 {
 	device = open_device(4);
-	test_columns(1, 0);
-	test_columns(1024, 0);
-	test_columns(30000, 0);
-	test_columns(30000, 2);
-	test_columns(30000, 20);
+	test_columns(1, make_program(0), "no filter");
+	test_columns(1024, make_program(0), "no filter");
+	test_columns(30000, make_program(0), "no filter");
+	test_columns(30000, make_program(2), "half of them");
+	test_columns(30000, make_program(20), "one in 20");
+	test_columns(30001, make_keyed(false), "by texts");
+	test_columns(30001, make_total(), "one group");
+	test_columns(170000, make_keyed(true), "many groups");
+	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
 	test_unfit();
 	test_skip();
 	device_ops->close(device);

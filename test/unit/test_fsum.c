@@ -364,6 +364,45 @@ test_rounding(void)
 	ok(wrong == 0, "rounding agrees with the library");
 }
 
+/* What gs_fsum3_add_plain takes it adds as gs_fsum3_add does, to the bit. */
+static void
+test_plain(void)
+{
+	uint64_t seed = 7;
+	int wrong = 0;
+	int taken = 0;
+
+	for (int round = 0; round < 2000; round++)
+	{
+		int base = (int) (unit_random(&seed) % 2000);
+		GpuScanFSum3 expected = {0};
+		GpuScanFSum3 plain = {0};
+
+		for (int i = 0; i < 100; i++)
+		{
+			uint64_t random = unit_random(&seed);
+			uint64_t exponent = (uint64_t) base + unit_random(&seed) % 100;
+			uint64_t bits =
+				(random & ~(UINT64_C(0x7FF) << 52)) | (exponent > 0x7FF ? 0x7FF : exponent) << 52;
+			double x;
+
+			/* short mantissas, zeros */
+			if (i % 10 == 0)
+				bits &= ~(uint64_t) 0 << 40;
+			if (i % 17 == 0)
+				bits &= UINT64_C(1) << 63;
+			memcpy(&x, &bits, sizeof(x));
+			gs_fsum3_add(&expected, x);
+			if (gs_fsum3_add_plain(&plain, x))
+				taken++;
+			else
+				gs_fsum3_add(&plain, x);
+			wrong += memcmp(&expected, &plain, sizeof(plain)) != 0;
+		}
+	}
+	ok(wrong == 0 && taken > 50000, "%d values added in the arithmetic of doubles", taken);
+}
+
 int
 main(void)
 {
@@ -379,5 +418,6 @@ main(void)
 	test_square_values();
 	test_capacity();
 	test_rounding();
+	test_plain();
 	return done_testing();
 }

@@ -29,7 +29,8 @@ typedef struct Selection
 	const uint16_t *index; /* of the tuples, or NULL: the first n */
 	const void *values;	   /* the argument's register */
 	char *const *rows;	   /* by tuple */
-	char *single;		   /* the one row of an aggregation without keys, or NULL */
+	const uint32_t *numbers;
+	char *single; /* the one row of an aggregation without keys, or NULL */
 	uint32_t offset;
 } Selection;
 
@@ -183,11 +184,105 @@ advance_count(const Selection *in)
 		((GpuScanCountState *) (in->rows[in->index == NULL ? k : in->index[k]] + in->offset))->n++;
 }
 
+#define LANES 8
+
+/*
+ * Adds doubles to a sum, as many as gs_fsum3_add_plain takes all at once; returns
+ * how many.  The pieces of a chunk's values are integers whose sums doubles hold.
+ */
+CLONES static uint32_t
+add_plain(GpuScanFSum3 *sum, const double *restrict values, uint32_t n)
+{
+	double high[LANES] = {0};
+	double middle[LANES] = {0};
+	double low[LANES] = {0};
+	int64_t most[LANES] = {0};
+	double largest;
+	double scale;
+	int32_t top;
+
+	n -= n % LANES;
+	for (uint32_t i = 0; i < n; i += LANES)
+	{
+		for (uint32_t k = 0; k < LANES; k++)
+		{
+			int64_t bits = ((const int64_t *) (values + i))[k] & INT64_MAX;
+
+			most[k] = bits > most[k] ? bits : most[k];
+		}
+	}
+	for (uint32_t k = 1; k < LANES; k++)
+		most[0] = most[k] > most[0] ? most[k] : most[0];
+	memcpy(&largest, &most[0], sizeof(largest));
+	top = gs_fsum_cut(gs_float_parts(largest)).top;
+	top = top > sum->top ? top : sum->top;
+	if (most[0] == 0 || !gs_fsum3_is_plain(top))
+		return 0;
+
+	scale = gs_fsum3_scale(top);
+	for (uint32_t i = 0; i < n; i += LANES)
+	{
+		for (uint32_t k = 0; k < LANES; k++)
+		{
+			double rest = values[i + k] * scale;
+			double piece = (int32_t) (rest * 0x1p-60);
+
+			high[k] += piece;
+			rest -= piece * 0x1p60;
+			piece = (int32_t) (rest * 0x1p-30);
+			middle[k] += piece;
+			rest -= piece * 0x1p30;
+			low[k] += (int32_t) rest;
+		}
+	}
+	gs_fsum_raise(&sum->top, sum->w, 3, top);
+	sum->special |= GPUSCAN_FSUM_NOT_MINUS_0;
+	for (uint32_t k = 0; k < LANES; k++)
+	{
+		sum->w[0] += (int64_t) high[k];
+		sum->w[1] += (int64_t) middle[k];
+		sum->w[2] += (int64_t) low[k];
+	}
+	return n;
+}
+
+/* The sum of the only group */
+static void
+advance_single_sum(const Selection *in, unsigned cls)
+{
+	GpuScanSumF64State *state = (GpuScanSumF64State *) (in->single + in->offset);
+	const float *floats = in->values;
+	const double *values = in->values;
+	double buffer[CPU_CHUNK];
+	uint32_t done;
+
+	if (cls == GPUSCAN_F32 || in->index != NULL)
+	{
+		for (uint32_t k = 0; k < in->n; k++)
+		{
+			uint32_t i = in->index == NULL ? k : in->index[k];
+
+			buffer[k] = cls == GPUSCAN_F32 ? floats[i] : values[i];
+		}
+		values = buffer;
+	}
+	state->n += in->n;
+	done = add_plain(&state->sum, values, in->n);
+	for (uint32_t k = done; k < in->n; k++)
+		gs_fsum3_add_within(&state->sum, values[k],
+							cls == GPUSCAN_F32 ? GS_FSUM_F32_LIMIT : GS_FSUM_F64_LIMIT);
+}
+
 static bool
 advance_sum(const Selection *in, unsigned cls)
 {
 	bool bad = false;
 
+	if (in->single != NULL && (cls == GPUSCAN_F32 || cls == GPUSCAN_F64))
+	{
+		advance_single_sum(in, cls);
+		return true;
+	}
 	switch (cls)
 	{
 		case GPUSCAN_I32:
@@ -201,10 +296,12 @@ advance_sum(const Selection *in, unsigned cls)
 			FOR_EACH_VALUE(GpuScanSum128State, gs_i128, bad |= add_wide(&s->lo, &s->hi, v));
 			break;
 		case GPUSCAN_F32:
-			FOR_EACH_VALUE(GpuScanSumF64State, float, gs_fsum3_add_f32(&s->sum, v));
+			FOR_EACH_VALUE(GpuScanSumF64State, float,
+						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add_f32(&s->sum, v));
 			break;
 		case GPUSCAN_F64:
-			FOR_EACH_VALUE(GpuScanSumF64State, double, gs_fsum3_add(&s->sum, v));
+			FOR_EACH_VALUE(GpuScanSumF64State, double,
+						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add(&s->sum, v));
 			break;
 	}
 	return !bad;
@@ -331,6 +428,7 @@ advance_distinct(const Selection *in, unsigned cls, CpuDistinct *set, CpuPairs *
 		const T *v = &((const T *) in->values)[i];                                                 \
                                                                                                    \
 		pairs->rows[k] = in->single != NULL ? in->single : in->rows[i];                            \
+		pairs->numbers[k] = in->single != NULL ? 0 : in->numbers[i];                               \
 		pairs->member[k] = expression;                                                             \
 	}
 
@@ -359,12 +457,13 @@ advance_distinct(const Selection *in, unsigned cls, CpuDistinct *set, CpuPairs *
 			break;
 	}
 #undef PAIRS
-	return gpuscan_cpu_distinct_add(set, pairs, pairs->rows, in->offset, false);
+	return gpuscan_cpu_distinct_add(set, pairs, in->offset);
 }
 
 GpuScanCode
 gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
-					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs)
+					char *const *rows, const uint32_t *numbers, char *single, CpuDistinct *sets,
+					CpuPairs *pairs)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
 	uint16_t index[CPU_CHUNK];
@@ -373,7 +472,7 @@ gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
 	for (int i = 0; ok && i < program->naggs; i++)
 	{
 		const GpuScanAgg *agg = &aggs[i];
-		Selection in = {.rows = rows, .single = single, .offset = agg->offset};
+		Selection in = {.rows = rows, .numbers = numbers, .single = single, .offset = agg->offset};
 
 		if (!select_tuples(agg, registers, n, index, &in))
 			return GPUSCAN_LEFT_TO_POSTGRES;
@@ -442,6 +541,7 @@ merge_aggregate(const GpuScanAgg *agg, uint32_t n, char *const *rows, char *cons
 	switch ((GpuScanAggKind) agg->kind)
 	{
 		case GPUSCAN_AGG_COUNT:
+		case GPUSCAN_AGG_COUNT_DISTINCT:
 			FOR_EACH_STATE(GpuScanCountState, s->n += from->n);
 			break;
 		case GPUSCAN_AGG_SUM_I64:
@@ -482,8 +582,6 @@ merge_aggregate(const GpuScanAgg *agg, uint32_t n, char *const *rows, char *cons
 		case GPUSCAN_AGG_BOOL_OR:
 		case GPUSCAN_AGG_BIT_OR:
 			FOR_EACH_STATE(GpuScanValueState, s->value.i |= from->value.i; s->n += from->n);
-			break;
-		case GPUSCAN_AGG_COUNT_DISTINCT:
 			break;
 	}
 	return !bad;

@@ -27,6 +27,15 @@
 /* Tables are merged in at most 1 << CPU_PARTITION_BITS tasks. */
 #define CPU_PARTITION_BITS 6
 
+/* A function that is compiled for AVX2 as well, and chosen at run time.
+ * The sanitizers do not work with the resolvers of cloned functions. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
+	!defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("default", "avx2")))
+#else
+#define CLONES
+#endif
+
 /*
  * memory.c: memory that counts against a request's limit.  Thread-safe.
  */
@@ -105,6 +114,34 @@ typedef struct CpuDecode
 	int16_t *fetch_of_att; /* -1: not needed */
 } CpuDecode;
 
+/* What reads a register besides the filter */
+typedef enum CpuKeyUse
+{
+	CPU_NO_KEY,
+	CPU_KEY_AND_MORE,
+	CPU_ONLY_KEY
+} CpuKeyUse;
+
+/* Integers that a register may have, or the codes of a text; size 0: unknown */
+typedef struct CpuDomain
+{
+	uint64_t first;
+	uint64_t size;
+	const GpuScanDictionary *dictionary;
+} CpuDomain;
+
+/*
+ * A COUNT_DISTINCT where groups have numbers and values are few: a bit for each pair
+ * that was seen, of all threads.  No words: there are none.
+ */
+typedef struct CpuBits
+{
+	_Atomic uint64_t *words;
+	size_t size; /* in bytes */
+	uint64_t ngroups;
+	CpuDomain values;
+} CpuBits;
+
 typedef struct CpuPlan
 {
 	const GpuScanProgram *program;
@@ -118,15 +155,28 @@ typedef struct CpuPlan
 	CpuDecode (*layouts)[CPU_NUM_PHASES];
 	const GpuScanLayout *const *layout_sources;
 	uint16_t *input_of_reg; /* its number in the Program, of registers that are inputs */
+	uint8_t *key_use;		/* of each register, a CpuKeyUse */
+	CpuDomain *domains;		/* of the keys, if all of them are known: */
+	uint64_t nnumbers;		/* how many values they have together; 0: too many, or unknown */
+	struct CpuBits *bits;	/* of each COUNT_DISTINCT */
+	uint32_t nparts;		/* of the groups; each has a partial of its own for cached ranges */
 	GpuScanPass pass;
-	bool needs_check;		  /* states must be looked at before the end */
-	uint16_t ndistinct;		  /* COUNT_DISTINCT aggregates */
+	bool needs_check;	/* states must be looked at before the end */
+	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
+	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
 } CpuPlan;
 
 /* NULL: out of memory. */
 extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
 extern void gpuscan_cpu_plan_free(CpuPlan *plan);
+
+/* Learns from cached ranges what values keys have, before any thread sees the plan; index.c. */
+extern void gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges,
+									 uint32_t nranges, CpuMemory *memory);
+
+/* When no tuple will come any more. */
+extern void gpuscan_cpu_plan_free_bits(CpuPlan *plan, CpuMemory *memory);
 
 /* How a layout's tuples have a phase's inputs.  False: out of memory; free it all the same. */
 extern bool
@@ -154,6 +204,10 @@ cpu_set_flags(CpuRegister *reg, uint8_t any)
 	reg->clean = any == 0;
 	reg->flags = any == 0 ? (uint8_t *) gpuscan_cpu_zeros : reg->own;
 }
+
+/* Moves the values of some tuples, ascending, to the front of a register, perhaps the same. */
+extern void gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls,
+							   const uint16_t *some, uint32_t n);
 
 /* Runs a phase's instructions over n tuples. */
 extern void gpuscan_cpu_eval(const GpuScanProgram *program, const CpuPhase *phase,
@@ -235,7 +289,7 @@ typedef struct CpuKeys
 extern bool gpuscan_cpu_keys_create(CpuKeys *keys, const GpuScanProgram *program);
 extern void gpuscan_cpu_keys_free(CpuKeys *keys, const GpuScanProgram *program);
 
-/* False if a key is an error. */
+/* From a register for each key; false if a key is an error. */
 extern bool gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program,
 								  const CpuRegister *registers, uint32_t n);
 
@@ -274,6 +328,18 @@ typedef struct CpuGroups
 	CpuArena texts;
 } CpuGroups;
 
+/* Tables of more bytes than this do not stay in the caches near the core. */
+#define CPU_PREFETCH_BYTES ((size_t) 128 * 1024)
+
+/* All lines of a row that will be written; NULL is no harm. */
+static inline void
+cpu_prefetch_row(const char *row, size_t size)
+{
+	for (size_t at = 0; at < size; at += 64)
+		__builtin_prefetch((const void *) ((uintptr_t) row + at), 1);
+	__builtin_prefetch((const void *) ((uintptr_t) row + size - 1), 1);
+}
+
 #define CPU_SLOT_ROW(slot) ((char *) (uintptr_t) ((slot) >> 16))
 
 extern void gpuscan_cpu_groups_init(CpuGroups *groups, const GpuScanProgram *program,
@@ -311,6 +377,7 @@ typedef struct CpuDistinct
 	const uint64_t *tuples_seen; /* of them, where they are known */
 	CpuDistinctEntry *entries;
 	CpuArena values;
+	const CpuBits *bits; /* of the request, for the pairs that they know; or NULL */
 } CpuDistinct;
 
 /* The pairs to add: the value of the i-th tuple and its group. */
@@ -319,9 +386,10 @@ typedef struct CpuPairs
 	uint32_t n;
 	char *rows[CPU_CHUNK];
 	uint64_t words[CPU_CHUNK];
-	GsText texts[CPU_CHUNK];	/* where the set holds bytes */
-	bool owned;					/* texts are the data of a CpuBytes that outlives the set */
-	uint32_t hashes[CPU_CHUNK]; /* scratch */
+	uint32_t numbers[CPU_CHUNK]; /* of the groups, where the set has bits */
+	GsText texts[CPU_CHUNK];	 /* where the set holds bytes */
+	bool owned;					 /* texts are the data of a CpuBytes that outlives the set */
+	uint32_t hashes[CPU_CHUNK];	 /* scratch */
 } CpuPairs;
 
 extern void
@@ -330,11 +398,16 @@ extern bool gpuscan_cpu_distinct_reserve(CpuDistinct *set, uint64_t nentries);
 
 /*
  * Adds pairs, and one to the GpuScanCountState at `offset` in its row for each
- * new one, atomically if `shared`.  `hash_rows` are the rows whose hashes
- * count (those of the partial table, in a merge).  False: out of memory.
+ * new one.  False: out of memory.
  */
-extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
-									 uint32_t offset, bool shared);
+extern bool gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, uint32_t offset);
+
+/*
+ * Adds pairs that were counted before in the rows of partial tables, `hash_rows`;
+ * takes one from the sum of those counts for each that is not new.
+ */
+extern bool gpuscan_cpu_distinct_merge(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
+									   uint32_t offset);
 
 /* The hash of an entry whose group's hash is that of `hash_row`. */
 extern uint32_t
@@ -345,12 +418,12 @@ extern void gpuscan_cpu_distinct_free_entries(CpuDistinct *set);
  * States, aggregate.c
  */
 
-/* Advances every aggregate by n tuples of the groups `rows`, or of `single`. */
-extern GpuScanCode
-gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers, uint32_t n,
-					char *const *rows, char *single, CpuDistinct *sets, CpuPairs *pairs);
+/* Advances every aggregate by n tuples of the groups `rows`, with `numbers`, or of `single`. */
+extern GpuScanCode gpuscan_cpu_advance(const GpuScanProgram *program, const CpuRegister *registers,
+									   uint32_t n, char *const *rows, const uint32_t *numbers,
+									   char *single, CpuDistinct *sets, CpuPairs *pairs);
 
-/* Merges the states of source rows into others, but those of COUNT_DISTINCT; false: overflow. */
+/* Merges the states of source rows into others; false: overflow. */
 extern bool gpuscan_cpu_merge_states(const GpuScanProgram *program, uint32_t n, char *const *rows,
 									 char *const *sources);
 
@@ -379,20 +452,39 @@ typedef struct CpuPartial
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
 	CpuGroups groups;
-	CpuDistinct *sets; /* one for each COUNT_DISTINCT */
+	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
+	char **index;  /* the rows of groups by number, or NULL; index.c */
+	uint32_t numbers[CPU_CHUNK];
+	CpuRegister *new_keys; /* of tuples that have no row there */
+	CpuDistinct *sets;	   /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */
 	GpuScanRequestStats stats;
 } CpuPartial;
 
-extern CpuPartial *
-gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel);
+extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
+											  const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
 /* Runs a batch, or the tuples of a cached range. */
 extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
 extern GpuScanCode
 gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range);
+
+/*
+ * Groups by number, index.c
+ */
+extern bool gpuscan_cpu_index_create(CpuPartial *partial);
+extern void gpuscan_cpu_index_free(CpuPartial *partial);
+
+/* True if it can be asked about the tuples at hand; then it needs no text that is only a key. */
+extern bool gpuscan_cpu_index_applies(const CpuPartial *partial);
+
+/* Lists the chunk's tuples that belong to the partial's part of the groups; returns how many. */
+extern uint32_t gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept);
+
+/* Finds or makes the groups of the chunk's tuples, and their numbers. */
+extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
 
 /* Makes the columns of a batch that has been run, fill.c. */
 extern void gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch);
@@ -410,6 +502,7 @@ typedef struct CpuMerge
 	const atomic_bool *cancel;
 	CpuPartial **partials;
 	uint32_t npartials;
+	bool disjoint;	   /* no two of them have a group in common */
 	uint32_t bits;	   /* 1 << bits partitions */
 	CpuGroups *tables; /* the result, `ntables` */
 	uint32_t ntables;

@@ -50,8 +50,9 @@ typedef struct QueuedBatch
 typedef struct QueuedRanges
 {
 	struct QueuedRanges *next;
-	const GpuScanCachedRange *ranges; /* those that are left */
+	const GpuScanCachedRange *ranges;
 	uint32_t nranges;
+	uint32_t taken[]; /* by each part */
 } QueuedRanges;
 
 typedef enum RequestState
@@ -84,7 +85,9 @@ struct GpuScanRequest
 	uint32_t npartials;
 	uint32_t nidle;
 	CpuPartial **partials; /* all of them */
-	CpuPartial **idle;	   /* those that no thread uses */
+	CpuPartial **idle;	   /* those that no thread uses, but of parts of the groups: */
+	CpuPartial **parts;	   /* NULL: not there yet */
+	bool *part_is_busy;
 	uint64_t busy_ns;
 	CpuMerge merge;
 	int step;			/* of the merge */
@@ -145,9 +148,12 @@ free_request(GpuScanRequest *request)
 	gpuscan_cpu_merge_free(&request->merge);
 	for (uint32_t i = 0; i < request->npartials; i++)
 		gpuscan_cpu_partial_free(request->partials[i]);
+	gpuscan_cpu_plan_free_bits(request->plan, &request->memory);
 	gpuscan_cpu_plan_free(request->plan);
 	free(request->partials);
 	free(request->idle);
+	free(request->parts);
+	free(request->part_is_busy);
 	free(request);
 }
 
@@ -183,24 +189,33 @@ pop_batch(GpuScanRequest *request)
 }
 
 /*
- * A partial for this thread, and the time now; called under the lock and returns
+ * A partial for this thread, that of a part of the groups or any, and the time now; called under the lock and returns
  * without it.  *code is what became of the request so far.
  */
 static CpuPartial *
-begin_work(GpuScanRequest *request, GpuScanCode *code, uint64_t *start)
+begin_work(GpuScanRequest *request, bool by_parts, uint32_t part, GpuScanCode *code,
+		   uint64_t *start)
 {
-	CpuPartial *partial = request->nidle > 0 ? request->idle[--request->nidle] : NULL;
+	CpuPartial *partial = NULL;
+
+	if (by_parts)
+		partial = request->parts[part];
+	else if (request->nidle > 0)
+		partial = request->idle[--request->nidle];
 
 	*start = thread_ns();
 	*code = request->code;
 	pthread_mutex_unlock(&request->device->lock);
 	if (partial == NULL)
 	{
-		partial = gpuscan_cpu_partial_create(request->plan, &request->memory, &request->cancel);
+		partial =
+			gpuscan_cpu_partial_create(request->plan, part, &request->memory, &request->cancel);
 		if (partial != NULL)
 		{
 			pthread_mutex_lock(&request->device->lock);
 			request->partials[request->npartials++] = partial;
+			if (by_parts)
+				request->parts[part] = partial;
 			pthread_mutex_unlock(&request->device->lock);
 		}
 	}
@@ -223,28 +238,67 @@ end_work(GpuScanRequest *request, CpuPartial *partial, GpuScanCode code, uint64_
 		request->code = code;
 }
 
+/* Ranges that wait for a part that no thread works on, or NULL.  Under the lock. */
+static QueuedRanges *
+find_ranges(const GpuScanRequest *request, uint32_t *part)
+{
+	QueuedRanges *queued;
+
+	for (queued = request->ranges; queued != NULL; queued = queued->next)
+	{
+		for (*part = 0; *part < request->plan->nparts; (*part)++)
+		{
+			if (queued->taken[*part] < queued->nranges && !request->part_is_busy[*part])
+				return queued;
+		}
+	}
+	return NULL;
+}
+
+/* Takes some of the ranges for a part.  Under the lock. */
+static uint32_t
+take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part,
+			const GpuScanCachedRange **ranges)
+{
+	QueuedRanges **link = &request->ranges;
+	uint32_t left = queued->nranges - queued->taken[part];
+	uint32_t n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE;
+
+	*ranges = queued->ranges + queued->taken[part];
+	queued->taken[part] += n;
+	for (uint32_t p = 0; p < request->plan->nparts; p++)
+	{
+		if (queued->taken[p] < queued->nranges)
+			return n;
+	}
+	while (*link != queued)
+		link = &(*link)->next;
+	*link = queued->next;
+	free(queued);
+	return n;
+}
+
 /* Runs some cached ranges.  Called and returns under the lock. */
 static void
 run_ranges(GpuScanRequest *request)
 {
-	QueuedRanges *queued = request->ranges;
-	const GpuScanCachedRange *ranges = queued->ranges;
-	uint32_t n = queued->nranges < RANGES_AT_ONCE ? queued->nranges : RANGES_AT_ONCE;
+	bool by_parts = request->plan->nparts > 1;
+	const GpuScanCachedRange *ranges;
+	uint32_t part;
+	QueuedRanges *queued = find_ranges(request, &part);
+	uint32_t n = take_ranges(request, queued, part, &ranges);
 	CpuPartial *partial;
 	GpuScanCode code;
 	uint64_t start;
 
-	queued->ranges += n;
-	queued->nranges -= n;
-	if (queued->nranges == 0)
-	{
-		request->ranges = queued->next;
-		free(queued);
-	}
-	partial = begin_work(request, &code, &start);
+	request->part_is_busy[part] = by_parts;
+	partial = begin_work(request, by_parts, part, &code, &start);
 	for (uint32_t i = 0; code == GPUSCAN_OK && i < n; i++)
 		code = gpuscan_cpu_partial_run_cached(partial, &ranges[i]);
-	end_work(request, partial, code, start);
+	end_work(request, by_parts ? NULL : partial, code, start);
+	request->part_is_busy[part] = false;
+	if (by_parts)
+		pthread_cond_signal(&request->device->work);
 }
 
 /*
@@ -260,7 +314,7 @@ run_batch(GpuScanRequest *request)
 	GpuScanCode code;
 	uint64_t start;
 
-	partial = begin_work(request, &code, &start);
+	partial = begin_work(request, false, 0, &code, &start);
 	if (code == GPUSCAN_OK)
 	{
 		code = gpuscan_cpu_partial_run(partial, &queued->batch);
@@ -304,6 +358,7 @@ next_step(GpuScanRequest *request)
 	request->state = FINISHED;
 	code = request->code;
 	pthread_mutex_unlock(&device->lock);
+	gpuscan_cpu_plan_free_bits(request->plan, &request->memory);
 	gpuscan_cpu_merge_release(&request->merge);
 	request->options.finish_done(request->options.arg, code);
 	pthread_mutex_lock(&device->lock);
@@ -313,6 +368,8 @@ next_step(GpuScanRequest *request)
 static void
 start_merge(GpuScanRequest *request)
 {
+	uint32_t nparts = 0;
+
 	request->state = MERGING;
 	request->step = -1;
 	request->merge = (CpuMerge){.plan = request->plan,
@@ -320,6 +377,9 @@ start_merge(GpuScanRequest *request)
 								.cancel = &request->cancel,
 								.partials = request->partials,
 								.npartials = request->npartials};
+	for (uint32_t part = 0; part < request->plan->nparts; part++)
+		nparts += request->parts[part] != NULL;
+	request->merge.disjoint = nparts == request->npartials;
 	if (request->code == GPUSCAN_OK)
 		request->code = gpuscan_cpu_merge_start(&request->merge);
 	next_step(request);
@@ -354,11 +414,13 @@ typedef void (*Work)(GpuScanRequest *request);
 static Work
 find_work(const GpuScanRequest *request)
 {
+	uint32_t part;
+
 	if (request->ended || request->active >= request->limit)
 		return NULL;
 	if (request->first != NULL)
 		return run_batch;
-	if (request->ranges != NULL)
+	if (find_ranges(request, &part) != NULL)
 		return run_ranges;
 	if (request->state == FINISHING && request->active == 0)
 		return start_merge;
@@ -522,10 +584,14 @@ cpu_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanRe
 	r->memory.device_used = &device->memory_used;
 	r->limit = options->threads == 0 || options->threads > device->nthreads ? device->nthreads
 																			: options->threads;
-	r->plan = gpuscan_cpu_plan_create(options);
-	r->partials = calloc(r->limit, sizeof(CpuPartial *));
+	r->options.threads = r->limit;
+	r->plan = gpuscan_cpu_plan_create(&r->options);
+	r->partials = calloc(2 * (size_t) r->limit, sizeof(CpuPartial *));
 	r->idle = calloc(r->limit, sizeof(CpuPartial *));
-	if (r->plan == NULL || r->partials == NULL || r->idle == NULL)
+	r->parts = calloc(r->limit, sizeof(CpuPartial *));
+	r->part_is_busy = calloc(r->limit, sizeof(bool));
+	if (r->plan == NULL || r->partials == NULL || r->idle == NULL || r->parts == NULL ||
+		r->part_is_busy == NULL)
 	{
 		free_request(r);
 		return GPUSCAN_OUT_OF_MEMORY;
@@ -564,12 +630,21 @@ static GpuScanCode
 cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint32_t nranges)
 {
 	GpuScanDevice *device = request->device;
-	QueuedRanges *queued = malloc(sizeof(QueuedRanges));
+	QueuedRanges *queued =
+		calloc(1, sizeof(QueuedRanges) + request->limit * sizeof(queued->taken[0]));
+	bool untouched;
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
 	queued->ranges = ranges;
 	queued->nranges = nranges;
+
+	pthread_mutex_lock(&device->lock);
+	untouched = request->npartials + request->active == 0 && request->first == NULL &&
+				request->ranges == NULL;
+	pthread_mutex_unlock(&device->lock);
+	if (untouched)
+		gpuscan_cpu_plan_numbers(request->plan, ranges, nranges, &request->memory);
 
 	pthread_mutex_lock(&device->lock);
 	queued->next = request->ranges;

@@ -11,6 +11,13 @@
  * A value is a word that is equal exactly where PostgreSQL calls the values
  * equal, or bytes in the set's arena.
  *
+ * Where both groups and values are few (index.c), all threads share one bit for
+ * each pair instead: whoever sets it counts the pair.  Pairs that have no bit, for a
+ * value that no cached range has, go to the sets.
+ *
+ * Each partial table counts its pairs.  A merge adds the counts, and takes away the
+ * pairs that several sets have.
+ *
  *-------------------------------------------------------------------------
  */
 #include "cpu.h"
@@ -159,25 +166,82 @@ make_room(CpuDistinct *set, uint32_t n)
 		   gpuscan_cpu_distinct_reserve(set, needed);
 }
 
-static inline void
-add_count(int64_t *count, int64_t value, bool shared)
+/* Adds to a count what several pairs of one group in a row made of it: the only group, perhaps. */
+typedef struct Counter
 {
-	if (count == NULL)
+	int64_t *count;
+	int64_t pending;
+	bool shared;
+} Counter;
+
+static inline void
+flush(Counter *counter)
+{
+	if (counter->count == NULL)
 		return;
-	if (shared)
-		__atomic_fetch_add(count, value, __ATOMIC_RELAXED);
+	if (counter->shared)
+		__atomic_fetch_add(counter->count, counter->pending, __ATOMIC_RELAXED);
 	else
-		*count += value;
+		*counter->count += counter->pending;
 }
 
-bool
-gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows, uint32_t offset,
-						 bool shared)
+static inline void
+add_to_count(Counter *counter, char *row, uint32_t offset, int64_t value)
+{
+	if (counter->count != (int64_t *) (row + offset))
+	{
+		flush(counter);
+		counter->count = (int64_t *) (row + offset);
+		counter->pending = 0;
+	}
+	counter->pending += value;
+}
+
+/* Takes the pairs that the set's bits know, and counts those that are new. */
+static void
+add_bits(const CpuBits *bits, CpuPairs *pairs, uint32_t offset)
+{
+	Counter counter = {0};
+	uint64_t places[CPU_CHUNK];
+	uint32_t nothers = 0;
+
+	for (uint32_t i = 0; i < pairs->n; i++)
+	{
+		uint64_t value = pairs->words[i] - bits->values.first;
+		bool known = pairs->numbers[i] < bits->ngroups && value < bits->values.size;
+
+		places[i] = known ? pairs->numbers[i] * bits->values.size + value : UINT64_MAX;
+		if (known)
+			__builtin_prefetch((const void *) &bits->words[places[i] / 64], 1);
+	}
+	for (uint32_t i = 0; i < pairs->n; i++)
+	{
+		if (places[i] == UINT64_MAX)
+		{
+			pairs->rows[nothers] = pairs->rows[i];
+			pairs->words[nothers++] = pairs->words[i];
+		}
+		else
+		{
+			_Atomic uint64_t *word = &bits->words[places[i] / 64];
+			uint64_t bit = UINT64_C(1) << places[i] % 64;
+
+			if ((atomic_load_explicit(word, memory_order_relaxed) & bit) == 0 &&
+				(atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit) == 0)
+				add_to_count(&counter, pairs->rows[i], offset, 1);
+		}
+	}
+	flush(&counter);
+	pairs->n = nothers;
+}
+
+/* Adds pairs; `if_new` and `if_old` to the counts. */
+static bool
+add_pairs(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows, uint32_t offset,
+		  Counter counter, int64_t if_new, int64_t if_old)
 {
 	uint32_t n = pairs->n;
 	uint32_t mask;
-	int64_t *count = NULL;
-	int64_t pending = 0;
 
 	if (!make_room(set, n))
 		return false;
@@ -197,28 +261,39 @@ gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, char *const *hash_ro
 		uint32_t at = first_slot(set, pairs->hashes[i]);
 		uint64_t row_tag =
 			(uint64_t) (uintptr_t) pairs->rows[i] << 16 | (uint16_t) pairs->hashes[i];
+		bool is_new;
 
 		while (set->entries[at].row_tag != 0 &&
 			   !entry_equals(set, &set->entries[at], row_tag, pairs, i))
 			at = (at + 1) & mask;
-		if (set->entries[at].row_tag != 0)
-			continue;
-		if (!make_value(set, pairs, i, &set->entries[at].value))
-			return false;
-		set->entries[at].row_tag = row_tag;
-		set->nentries++;
-
-		/* one addition for pairs of one group in a row: the only group, perhaps */
-		if (count != (int64_t *) (pairs->rows[i] + offset))
+		is_new = set->entries[at].row_tag == 0;
+		if (is_new)
 		{
-			add_count(count, pending, shared);
-			count = (int64_t *) (pairs->rows[i] + offset);
-			pending = 0;
+			if (!make_value(set, pairs, i, &set->entries[at].value))
+				return false;
+			set->entries[at].row_tag = row_tag;
+			set->nentries++;
 		}
-		pending++;
+		if ((is_new ? if_new : if_old) != 0)
+			add_to_count(&counter, pairs->rows[i], offset, is_new ? if_new : if_old);
 	}
-	add_count(count, pending, shared);
+	flush(&counter);
 	return true;
+}
+
+bool
+gpuscan_cpu_distinct_add(CpuDistinct *set, CpuPairs *pairs, uint32_t offset)
+{
+	if (set->bits != NULL)
+		add_bits(set->bits, pairs, offset);
+	return pairs->n == 0 || add_pairs(set, pairs, pairs->rows, offset, (Counter){0}, 1, 0);
+}
+
+bool
+gpuscan_cpu_distinct_merge(CpuDistinct *set, CpuPairs *pairs, char *const *hash_rows,
+						   uint32_t offset)
+{
+	return add_pairs(set, pairs, hash_rows, offset, (Counter){.shared = true}, 0, -1);
 }
 
 void

@@ -14,14 +14,6 @@
  */
 #include "cpu.h"
 
-/* The sanitizers do not work with the resolvers of cloned functions. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
-	!defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("default", "avx2")))
-#else
-#define CLONES
-#endif
-
 #define TYPE_BOOL uint8_t
 #define TYPE_I32 int32_t
 #define TYPE_I64 int64_t
@@ -37,6 +29,42 @@ const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES] = {
 	[GPUSCAN_TEXT] = sizeof(TYPE_TEXT)};
 
 const uint8_t gpuscan_cpu_zeros[CPU_CHUNK] __attribute__((aligned(64))) = {0};
+
+#define GATHER(T)                                                                                  \
+	do                                                                                             \
+	{                                                                                              \
+		const T *source = from->values;                                                            \
+		T *values = to->values;                                                                    \
+                                                                                                   \
+		for (uint32_t i = 0; i < n; i++)                                                           \
+			values[i] = source[some[i]];                                                           \
+	} while (0)
+
+void
+gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls, const uint16_t *some,
+				   uint32_t n)
+{
+	uint8_t any = 0;
+
+	switch (gpuscan_cpu_class_size[cls])
+	{
+		case 1:
+			GATHER(uint8_t);
+			break;
+		case 4:
+			GATHER(uint32_t);
+			break;
+		case 8:
+			GATHER(uint64_t);
+			break;
+		default:
+			GATHER(gs_i128);
+			break;
+	}
+	for (uint32_t i = 0; !from->clean && i < n; i++)
+		any |= to->own[i] = from->flags[some[i]];
+	cpu_set_flags(to, any);
+}
 
 /* One instruction, with its registers. */
 typedef struct Step
@@ -203,13 +231,14 @@ SPECIAL(FLAGGED_OR, uint8_t, value = logic(A(uint8_t), fa[i], B(uint8_t), fb[i],
 		const uint8_t *a = step->a->values;                                                        \
 		const uint8_t *b = step->b->values;                                                        \
 		uint8_t *restrict dst = step->dst->values;                                                 \
+		uint32_t n = step->n;                                                                      \
                                                                                                    \
 		if (!step->a->clean || !step->b->clean)                                                    \
 		{                                                                                          \
 			eval_FLAGGED_##name(step);                                                             \
 			return;                                                                                \
 		}                                                                                          \
-		for (uint32_t i = 0; i < step->n; i++)                                                     \
+		for (uint32_t i = 0; i < n; i++)                                                           \
 			dst[i] = a[i] operator b[i];                                                           \
 		cpu_set_flags(step->dst, 0);                                                               \
 	}

@@ -24,9 +24,6 @@
 #define ROW_CHUNK_MIN ((size_t) 16 * 1024)
 #define ROW_CHUNK_MAX ((size_t) 8 * 1024 * 1024)
 
-/* Tables of more bytes than this do not stay in the caches near the core. */
-#define PREFETCH_BYTES ((size_t) 128 * 1024)
-
 void
 gpuscan_cpu_groups_init(CpuGroups *groups, const GpuScanProgram *program, CpuMemory *memory,
 						uint32_t skip_bits)
@@ -267,8 +264,8 @@ gpuscan_cpu_groups_find(CpuGroups *groups, const CpuKeys *keys, char **rows)
 	if (!gpuscan_cpu_groups_reserve(groups, groups->ngroups + n))
 		return false;
 	mask = (UINT32_C(1) << groups->log2_slots) - 1;
-	prefetch = sizeof(uint64_t) << groups->log2_slots > PREFETCH_BYTES ||
-			   groups->ngroups * row_size > PREFETCH_BYTES;
+	prefetch = sizeof(uint64_t) << groups->log2_slots > CPU_PREFETCH_BYTES ||
+			   groups->ngroups * row_size > CPU_PREFETCH_BYTES;
 
 	if (prefetch)
 	{
@@ -290,10 +287,7 @@ gpuscan_cpu_groups_find(CpuGroups *groups, const CpuKeys *keys, char **rows)
 		}
 		rows[i] = CPU_SLOT_ROW(slot);
 		if (prefetch)
-		{
-			__builtin_prefetch(rows[i], 1);
-			__builtin_prefetch((const char *) ((uintptr_t) rows[i] + row_size - 1), 1);
-		}
+			cpu_prefetch_row(rows[i], row_size);
 	}
 
 	for (uint32_t i = 0; i < n; i++)

@@ -168,7 +168,7 @@ gpuscan_cpu_keys_load(CpuKeys *keys, const GpuScanProgram *program, const CpuReg
 	memset(keys->nulls, 0, n * sizeof(uint32_t));
 	for (int k = 0; k < program->nkeys; k++)
 	{
-		const CpuRegister *reg = &registers[key[k].reg];
+		const CpuRegister *reg = &registers[k];
 
 		if (!load_column(&keys->columns[k], key[k].cls, reg, n) ||
 			(!reg->clean && !load_nulls(keys, k, key[k].cls, reg)))

@@ -13,8 +13,8 @@
  * pairs' hashes, so that one large group is spread over threads as well.
  * Step 2 makes the states final.
  *
- * Where one thread did all the work its table is the final one, and steps 0 and
- * 1 have no tasks.
+ * Where one thread did all the work its table is the final one, and where each did
+ * that of a part of the groups all their tables are: steps 0 and 1 have no tasks.
  *
  * Entries come in the order of their hashes, which would pile them up at the
  * front of a small table that grows on the way: final tables start with room
@@ -62,23 +62,27 @@ gpuscan_cpu_merge_start(CpuMerge *merge)
 		for (int d = 0; d < merge->plan->ndistinct; d++)
 			entries += merge->partials[i]->sets[d].nentries;
 	}
-	if (merge->npartials > 1 && entries >= PARTITION_MIN_ENTRIES)
+	merge->disjoint |= merge->npartials == 1;
+	if (!merge->disjoint && entries >= PARTITION_MIN_ENTRIES)
 		merge->bits = CPU_PARTITION_BITS;
 
-	merge->ntables = program->nkeys == 0 ? 1 : 1U << merge->bits;
+	merge->ntables = merge->disjoint	   ? merge->npartials
+					 : program->nkeys == 0 ? 1
+										   : 1U << merge->bits;
+	merge->ntables = merge->ntables > 0 ? merge->ntables : 1;
 	merge->tables = calloc(merge->ntables, sizeof(CpuGroups));
 	if (merge->tables == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
 	for (uint32_t i = 0; i < merge->ntables; i++)
 		gpuscan_cpu_groups_init(&merge->tables[i], program, merge->memory, merge->bits);
 
-	if (merge->npartials == 1)
+	for (uint32_t i = 0; merge->disjoint && i < merge->npartials; i++)
 	{
 		/* the texts stay with the partial table */
-		merge->tables[0] = merge->partials[0]->groups;
-		merge->tables[0].texts.last = NULL;
-		merge->partials[0]->groups.first = NULL;
-		merge->partials[0]->groups.slots = NULL;
+		merge->tables[i] = merge->partials[i]->groups;
+		merge->tables[i].texts.last = NULL;
+		merge->partials[i]->groups.first = NULL;
+		merge->partials[i]->groups.slots = NULL;
 	}
 	if (program->nkeys == 0 && gpuscan_cpu_groups_single(&merge->tables[0]) == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
@@ -91,9 +95,9 @@ gpuscan_cpu_merge_num_tasks(const CpuMerge *merge, int step)
 	switch (step)
 	{
 		case 0:
-			return merge->npartials > 1 ? merge->ntables : 0;
+			return merge->disjoint ? 0 : merge->ntables;
 		case 1:
-			return merge->npartials > 1 ? (uint32_t) merge->plan->ndistinct << merge->bits : 0;
+			return !merge->disjoint ? (uint32_t) merge->plan->ndistinct << merge->bits : 0;
 		default:
 			return merge->plan->needs_check ? merge->ntables : 0;
 	}
@@ -243,7 +247,7 @@ merge_pairs(CpuMerge *merge, CpuDistinct *set, uint32_t offset, Scratch *scratch
 	scratch->n = 0;
 	if (atomic_load_explicit(merge->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
-	if (!gpuscan_cpu_distinct_add(set, &scratch->pairs, scratch->sources, offset, true))
+	if (!gpuscan_cpu_distinct_merge(set, &scratch->pairs, scratch->sources, offset))
 		return GPUSCAN_OUT_OF_MEMORY;
 	return GPUSCAN_OK;
 }
@@ -319,6 +323,8 @@ merge_sets(CpuMerge *merge, uint32_t d, uint32_t partition, Scratch *scratch)
 		if (merge->partials[i]->sets[d].nentries > most)
 			most = merge->partials[i]->sets[d].nentries;
 	}
+	if (most == 0)
+		return GPUSCAN_OK;
 	gpuscan_cpu_distinct_init(&set, merge->memory, agg->cls, merge->bits);
 	scratch->pairs.owned = true;
 	if (!gpuscan_cpu_distinct_reserve(&set, (most * 8 / 3 >> merge->bits) + 1))

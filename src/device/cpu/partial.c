@@ -30,6 +30,13 @@
 /* Where a filter keeps one row in so many, loading all is as cheap as loading those. */
 #define DENSE_SPAN 5
 
+/* True if other partials take tuples of the same chunk. */
+static bool
+takes_part(const CpuPartial *partial)
+{
+	return partial->cached != NULL && partial->plan->nparts > 1;
+}
+
 static bool
 create_registers(CpuPartial *partial)
 {
@@ -64,7 +71,7 @@ create_aggregation(CpuPartial *partial)
 	int set = 0;
 
 	gpuscan_cpu_groups_init(&partial->groups, program, partial->memory, 0);
-	if (!gpuscan_cpu_keys_create(&partial->keys, program))
+	if (!gpuscan_cpu_keys_create(&partial->keys, program) || !gpuscan_cpu_index_create(partial))
 		return false;
 	if (partial->plan->ndistinct == 0)
 		return true;
@@ -78,6 +85,8 @@ create_aggregation(CpuPartial *partial)
 		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
 			continue;
 		gpuscan_cpu_distinct_init(&partial->sets[set], partial->memory, aggs[i].cls, 0);
+		if (partial->plan->bits[set].words != NULL)
+			partial->sets[set].bits = &partial->plan->bits[set];
 		partial->sets[set].tuples_expected = partial->plan->tuples_expected;
 		partial->sets[set++].tuples_seen = &partial->stats.tuples;
 	}
@@ -86,13 +95,15 @@ create_aggregation(CpuPartial *partial)
 
 /* NULL: out of memory. */
 CpuPartial *
-gpuscan_cpu_partial_create(const CpuPlan *plan, CpuMemory *memory, const atomic_bool *cancel)
+gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
+						   const atomic_bool *cancel)
 {
 	CpuPartial *partial = calloc(1, sizeof(CpuPartial));
 
 	if (partial == NULL)
 		return NULL;
 	partial->plan = plan;
+	partial->part = part;
 	partial->memory = memory;
 	partial->cancel = cancel;
 	partial->tuples.located = calloc((size_t) plan->max_fetches * CPU_CHUNK + 1, sizeof(GsText));
@@ -116,6 +127,7 @@ gpuscan_cpu_partial_free(CpuPartial *partial)
 	gpuscan_cpu_groups_free_rows(&partial->groups);
 	gpuscan_cpu_arena_free(&partial->groups.texts);
 	gpuscan_cpu_keys_free(&partial->keys, partial->plan->program);
+	gpuscan_cpu_index_free(partial);
 	free(partial->sets);
 	free(partial->pairs);
 	free(partial->tuples.located);
@@ -124,39 +136,11 @@ gpuscan_cpu_partial_free(CpuPartial *partial)
 	free(partial);
 }
 
-#define GATHER(T)                                                                                  \
-	do                                                                                             \
-	{                                                                                              \
-		T *values = reg->values;                                                                   \
-                                                                                                   \
-		for (uint32_t i = 0; i < n; i++)                                                           \
-			values[i] = values[kept[i]];                                                           \
-	} while (0)
-
-/* Moves the values of the tuples that were kept to the front. */
 static void
-compact_register(CpuRegister *reg, unsigned cls, const uint16_t *kept, uint32_t n)
+gather_register(CpuPartial *partial, uint16_t reg, const uint16_t *some, uint32_t n)
 {
-	switch (gpuscan_cpu_class_size[cls])
-	{
-		case 1:
-			GATHER(uint8_t);
-			break;
-		case 4:
-			GATHER(uint32_t);
-			break;
-		case 8:
-			GATHER(uint64_t);
-			break;
-		default:
-			GATHER(gs_i128);
-			break;
-	}
-	if (!reg->clean)
-	{
-		for (uint32_t i = 0; i < n; i++)
-			reg->own[i] = reg->own[kept[i]];
-	}
+	gpuscan_cpu_gather(&partial->registers[reg], &partial->registers[reg],
+					   GPUSCAN_REG_CLASSES(partial->plan->program)[reg], some, n);
 }
 
 /* Reduces the chunk to the n tuples kept; `rest`: with the second phase's inputs. */
@@ -164,7 +148,6 @@ static void
 compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 {
 	const CpuPlan *plan = partial->plan;
-	const uint8_t *classes = GPUSCAN_REG_CLASSES(plan->program);
 	const CpuPhase *phase = &plan->phases[CPU_REST];
 	CpuTuples *tuples = &partial->tuples;
 
@@ -183,10 +166,9 @@ compact(CpuPartial *partial, const uint16_t *kept, uint32_t n, bool rest)
 	}
 	tuples->n = n;
 	for (int i = 0; i < plan->ncarried; i++)
-		compact_register(&partial->registers[plan->carried[i]], classes[plan->carried[i]], kept, n);
+		gather_register(partial, plan->carried[i], kept, n);
 	for (int i = 0; rest && i < phase->ninputs; i++)
-		compact_register(&partial->registers[phase->inputs[i].reg], classes[phase->inputs[i].reg],
-						 kept, n);
+		gather_register(partial, phase->inputs[i].reg, kept, n);
 }
 
 /* Loads a register from a chunk of a column. */
@@ -218,8 +200,31 @@ load_register(CpuPartial *partial, const GpuScanInput *input)
 
 		for (uint32_t i = 0; i < n; i++)
 			kept[i] = (uint16_t) (rows[i] - first);
-		compact_register(reg, GPUSCAN_REG_CLASSES(plan->program)[input->reg], kept, n);
+		gather_register(partial, input->reg, kept, n);
 	}
+}
+
+/* Reduces the chunk to tuples of the partial's groups, and loads the inputs that are keys. */
+static void
+keep_part(CpuPartial *partial)
+{
+	const CpuPhase *phase = &partial->plan->phases[CPU_REST];
+	const uint8_t *use = partial->plan->key_use;
+	uint16_t kept[CPU_CHUNK];
+	uint32_t nkept;
+
+	for (int i = 0; i < phase->ninputs; i++)
+	{
+		if (use[phase->inputs[i].reg] != CPU_NO_KEY)
+			load_register(partial, &phase->inputs[i]);
+	}
+	nkept = gpuscan_cpu_index_select(partial, kept);
+	for (int i = 0; i < phase->ninputs; i++)
+	{
+		if (use[phase->inputs[i].reg] != CPU_NO_KEY)
+			gather_register(partial, phase->inputs[i].reg, kept, nkept);
+	}
+	compact(partial, kept, nkept, false);
 }
 
 /* Fills the registers of a phase's inputs. */
@@ -227,7 +232,9 @@ static void
 load_inputs(CpuPartial *partial, CpuPhaseNumber number)
 {
 	const CpuPhase *phase = &partial->plan->phases[number];
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(partial->plan->program);
 	CpuTuples *tuples = &partial->tuples;
+	bool by_code;
 
 	if (partial->cached == NULL)
 	{
@@ -236,8 +243,28 @@ load_inputs(CpuPartial *partial, CpuPhaseNumber number)
 		return;
 	}
 	tuples->nfaults = 0;
+	by_code = number == CPU_REST && gpuscan_cpu_index_applies(partial);
 	for (int i = 0; i < phase->ninputs; i++)
-		load_register(partial, &phase->inputs[i]);
+	{
+		uint16_t reg = phase->inputs[i].reg;
+		CpuKeyUse use = partial->plan->key_use[reg];
+
+		if (!(by_code && use == CPU_ONLY_KEY && classes[reg] == GPUSCAN_TEXT) &&
+			!(takes_part(partial) && use != CPU_NO_KEY))
+			load_register(partial, &phase->inputs[i]);
+	}
+}
+
+static bool
+load_keys(CpuPartial *partial)
+{
+	const GpuScanProgram *program = partial->plan->program;
+	const GpuScanKey *key = GPUSCAN_KEYS(program);
+	CpuRegister registers[GPUSCAN_MAX_KEYS];
+
+	for (int k = 0; k < program->nkeys; k++)
+		registers[k] = partial->registers[key[k].reg];
+	return gpuscan_cpu_keys_load(&partial->keys, program, registers, partial->tuples.n);
 }
 
 /* Finds the groups of the chunk's tuples, and drops those of other passes. */
@@ -245,11 +272,11 @@ static GpuScanCode
 find_groups(CpuPartial *partial)
 {
 	const CpuPlan *plan = partial->plan;
-	const GpuScanProgram *program = plan->program;
-	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
 	CpuTuples *tuples = &partial->tuples;
 
-	if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
+	if (gpuscan_cpu_index_applies(partial))
+		return gpuscan_cpu_index_find(partial);
+	if (!load_keys(partial))
 		return GPUSCAN_LEFT_TO_POSTGRES;
 	if (plan->pass.mask != 0)
 	{
@@ -257,9 +284,8 @@ find_groups(CpuPartial *partial)
 
 		tuples->n = gpuscan_cpu_keys_select(&partial->keys, plan->pass, kept);
 		for (int i = 0; i < plan->nlast; i++)
-			compact_register(&partial->registers[plan->last[i]], classes[plan->last[i]], kept,
-							 tuples->n);
-		if (!gpuscan_cpu_keys_load(&partial->keys, program, partial->registers, tuples->n))
+			gather_register(partial, plan->last[i], kept, tuples->n);
+		if (!load_keys(partial))
 			return GPUSCAN_LEFT_TO_POSTGRES;
 	}
 	if (!gpuscan_cpu_groups_find(&partial->groups, &partial->keys, partial->rows))
@@ -346,6 +372,10 @@ aggregate_chunk(CpuPartial *partial)
 	CpuTuples *tuples = &partial->tuples;
 	char *single = NULL;
 
+	if (takes_part(partial))
+		keep_part(partial);
+	if (tuples->n == 0)
+		return GPUSCAN_OK;
 	load_inputs(partial, CPU_REST);
 	if (tuples->nfaults > 0)
 	{
@@ -373,8 +403,8 @@ aggregate_chunk(CpuPartial *partial)
 		if (code != GPUSCAN_OK)
 			return code;
 	}
-	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows, single,
-							   partial->sets, partial->pairs);
+	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows,
+							   partial->numbers, single, partial->sets, partial->pairs);
 }
 
 /* Runs the chunk and empties it. */
@@ -394,7 +424,8 @@ run_chunk(CpuPartial *partial)
 	if (atomic_load_explicit(partial->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
 
-	partial->stats.tuples += tuples->n;
+	if (!takes_part(partial) || partial->part == 0)
+		partial->stats.tuples += tuples->n;
 	load_inputs(partial, CPU_FILTER);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
 	code = select_tuples(

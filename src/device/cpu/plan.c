@@ -78,6 +78,7 @@ create_phases(CpuPlan *plan)
 	uint8_t rest[UINT16_MAX + 1] = {0};
 	uint8_t read[UINT16_MAX + 1] = {0};
 	uint8_t last[UINT16_MAX + 1];
+	uint8_t others[UINT16_MAX + 1] = {0}; /* read by others than keys */
 
 	mark_needed(program, filter, program->filter);
 	for (int i = 0; i < program->nkeys; i++)
@@ -93,6 +94,8 @@ create_phases(CpuPlan *plan)
 		read[aggs[i].filter] = 1;
 	}
 	memcpy(last, read, sizeof(last));
+	for (int i = 0; i < program->naggs; i++)
+		others[aggs[i].arg] = others[aggs[i].filter] = 1;
 
 	for (int i = 0; i < CPU_NUM_PHASES; i++)
 	{
@@ -104,7 +107,10 @@ create_phases(CpuPlan *plan)
 	plan->carried = calloc((size_t) program->ninputs + program->ninstrs + 1, sizeof(uint16_t));
 	plan->last = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
 	plan->input_of_reg = calloc((size_t) program->nregs + 1, sizeof(uint16_t));
-	if (plan->carried == NULL || plan->last == NULL || plan->input_of_reg == NULL)
+	plan->key_use = calloc((size_t) program->nregs + 1, sizeof(uint8_t));
+	plan->domains = calloc((size_t) program->nkeys + 1, sizeof(CpuDomain));
+	if (plan->carried == NULL || plan->last == NULL || plan->input_of_reg == NULL ||
+		plan->key_use == NULL || plan->domains == NULL)
 		return false;
 	plan->phases[CPU_FILL].ninputs = program->ninputs;
 
@@ -130,10 +136,14 @@ create_phases(CpuPlan *plan)
 			CpuPhase *phase = &plan->phases[filter[reg] ? CPU_FILTER : CPU_REST];
 
 			phase->instrs[phase->ninstrs++] = instrs[i];
-			if (!filter[reg])
-				mark_read(&instrs[i], read);
+			if (filter[reg])
+				continue;
+			mark_read(&instrs[i], read);
+			mark_read(&instrs[i], others);
 		}
 	}
+	for (int i = 0; i < program->nkeys; i++)
+		plan->key_use[keys[i].reg] = others[keys[i].reg] ? CPU_KEY_AND_MORE : CPU_ONLY_KEY;
 	for (int i = 0; i < program->nregs; i++)
 	{
 		if (last[i])
@@ -314,14 +324,16 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 		return NULL;
 	plan->program = options->program;
 	plan->pass = options->pass;
-	plan->tuples_expected =
-		options->tuples_expected / (options->threads > 0 ? options->threads : 1);
-	if (!create_phases(plan) || !create_layouts(plan, options))
+	plan->threads = options->threads;
+	plan->nparts = 1;
+	plan->tuples_expected = options->tuples_expected / plan->threads;
+	classify_aggregates(plan);
+	plan->bits = calloc((size_t) plan->ndistinct + 1, sizeof(CpuBits));
+	if (plan->bits == NULL || !create_phases(plan) || !create_layouts(plan, options))
 	{
 		gpuscan_cpu_plan_free(plan);
 		return NULL;
 	}
-	classify_aggregates(plan);
 	return plan;
 }
 
@@ -342,6 +354,9 @@ gpuscan_cpu_plan_free(CpuPlan *plan)
 	}
 	free(plan->layouts);
 	free(plan->input_of_reg);
+	free(plan->key_use);
+	free(plan->domains);
+	free(plan->bits);
 	free(plan->carried);
 	free(plan->last);
 	free(plan);

@@ -1,0 +1,457 @@
+/*-------------------------------------------------------------------------
+ *
+ * index.c
+ *	  Finding groups by number, without hashing.
+ *
+ * Where cached ranges say that all keys are among few integers, or codes of one
+ * dictionary, the keys of a tuple are one number, and an array has the row of
+ * each number.  It is nothing but a shortcut into the group table: a number's
+ * first tuple goes through the table and leaves the row in the array.  So do all
+ * tuples without a number: those of pages, which have no codes, or values that
+ * no cached range has.
+ *
+ * The last number stands for tuples outside and never has a row.
+ *
+ * Where groups are many, each thread takes a part of them and looks at all cached
+ * tuples: reading keys costs less than having a group in several tables, and merging
+ * those.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu.h"
+
+#include <stdlib.h>
+
+/* Numbers of which there are always few enough; beyond, so many for each tuple. */
+#define FEW_NUMBERS 16384
+#define MAX_NUMBERS (UINT64_C(1) << 24)
+#define TUPLES_PER_NUMBER 4
+
+/* Bits for pairs may take so many bytes for each tuple: less than an entry of a set. */
+#define BYTES_PER_TUPLE 8
+
+/* Every part looks at the keys of all tuples. */
+#define MAX_PARTS 8
+
+/* Of the request's limit, what an array or bits may take */
+#define MEMORY_SHARE 8
+
+/* The codes that the ranges have, if they share a dictionary */
+static CpuDomain
+code_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
+{
+	CpuDomain domain = {.dictionary = ranges[0].dictionaries[input]};
+
+	for (uint32_t r = 1; r < nranges; r++)
+	{
+		if (ranges[r].dictionaries[input] != domain.dictionary)
+			return (CpuDomain){0};
+	}
+	if (domain.dictionary != NULL)
+		domain.size = gpuscan_dictionary_count(domain.dictionary);
+	return domain;
+}
+
+/* The integers from the least to the greatest that the ranges have */
+static CpuDomain
+value_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
+{
+	int64_t min = INT64_MAX;
+	int64_t max = INT64_MIN;
+
+	for (uint32_t r = 0; r < nranges; r++)
+	{
+		const GpuScanChunk *chunk = ranges[r].chunks[input];
+
+		if (!chunk->has_summary)
+			continue;
+		min = (int64_t) chunk->min[0] < min ? (int64_t) chunk->min[0] : min;
+		max = (int64_t) chunk->max[0] > max ? (int64_t) chunk->max[0] : max;
+	}
+	if (min > max || (uint64_t) max - (uint64_t) min >= MAX_NUMBERS)
+		return (CpuDomain){0};
+	return (CpuDomain){.first = (uint64_t) min, .size = (uint64_t) max - (uint64_t) min + 1};
+}
+
+/* What is known of a register; size 0: nothing, or it has too many values. */
+static CpuDomain
+register_domain(const CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges,
+				uint16_t reg)
+{
+	uint16_t input = plan->input_of_reg[reg];
+
+	if (nranges == 0 || plan->program->ninputs == 0 ||
+		GPUSCAN_INPUTS(plan->program)[input].reg != reg)
+		return (CpuDomain){0};
+	switch (GPUSCAN_REG_CLASSES(plan->program)[reg])
+	{
+		case GPUSCAN_TEXT:
+			return code_domain(ranges, nranges, input);
+		case GPUSCAN_BOOL:
+		case GPUSCAN_I32:
+		case GPUSCAN_I64:
+			return value_domain(ranges, nranges, input);
+		default:
+			return (CpuDomain){0};
+	}
+}
+
+static bool
+has_text_key(const GpuScanProgram *program)
+{
+	for (int k = 0; k < program->nkeys; k++)
+	{
+		if (GPUSCAN_KEYS(program)[k].cls == GPUSCAN_TEXT)
+			return true;
+	}
+	return false;
+}
+
+static size_t
+index_size(uint64_t numbers)
+{
+	return (numbers + 1) * sizeof(char *);
+}
+
+/* Bits for aggregates whose pairs are few; for texts, of which pages have no codes, there are none. */
+static void
+create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, uint64_t ntuples,
+			CpuMemory *memory)
+{
+	const GpuScanProgram *program = plan->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
+	CpuBits *bits = plan->bits;
+	uint64_t ngroups = program->nkeys == 0 ? 1 : plan->nnumbers;
+
+	if (has_text_key(program))
+		return;
+	for (int i = 0; ngroups > 0 && i < program->naggs; i++)
+	{
+		CpuDomain domain;
+		uint64_t size;
+
+		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
+			continue;
+		domain = register_domain(plan, ranges, nranges, aggs[i].arg);
+		size = (ngroups * domain.size + 63) / 64 * sizeof(uint64_t);
+		if (domain.dictionary == NULL && domain.size > 0 &&
+			size <= FEW_NUMBERS + ntuples * BYTES_PER_TUPLE && size <= memory->limit / MEMORY_SHARE)
+			*bits = (CpuBits){gpuscan_cpu_alloc(memory, size), size, ngroups, domain};
+		bits++;
+	}
+}
+
+void
+gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges,
+						 CpuMemory *memory)
+{
+	const GpuScanProgram *program = plan->program;
+	const GpuScanKey *key = GPUSCAN_KEYS(program);
+	uint64_t numbers = program->nkeys > 0 && plan->pass.mask == 0;
+	uint64_t expected = plan->tuples_expected * plan->threads;
+	uint64_t ntuples = 0;
+
+	for (uint32_t r = 0; r < nranges; r++)
+	{
+		for (uint32_t k = 0; k < ranges[r].nruns; k++)
+			ntuples += ranges[r].runs[k].n;
+	}
+
+	/* other ranges may follow */
+	ntuples = expected > ntuples ? expected : ntuples;
+	for (int k = 0; numbers > 0 && k < program->nkeys; k++)
+	{
+		CpuDomain domain = register_domain(plan, ranges, nranges, key[k].reg);
+
+		plan->domains[k] = domain;
+		numbers *= domain.size > 0 ? domain.size + 1 : 0;
+		if (numbers > MAX_NUMBERS)
+			numbers = 0;
+	}
+	if ((numbers <= FEW_NUMBERS || numbers <= ntuples / TUPLES_PER_NUMBER / plan->threads) &&
+		index_size(numbers) * plan->threads <= memory->limit / MEMORY_SHARE)
+		plan->nnumbers = numbers;
+	if (plan->nnumbers > FEW_NUMBERS && !has_text_key(program) &&
+		program->filter == GPUSCAN_NO_REGISTER && plan->threads <= MAX_PARTS)
+		plan->nparts = plan->threads;
+	create_bits(plan, ranges, nranges, ntuples, memory);
+}
+
+void
+gpuscan_cpu_plan_free_bits(CpuPlan *plan, CpuMemory *memory)
+{
+	for (int d = 0; plan != NULL && d < plan->ndistinct; d++)
+	{
+		gpuscan_cpu_free(memory, plan->bits[d].words, plan->bits[d].size);
+		plan->bits[d].words = NULL;
+	}
+}
+
+static void
+free_registers(CpuPartial *partial)
+{
+	for (int k = 0; partial->new_keys != NULL && k < partial->plan->program->nkeys; k++)
+	{
+		free(partial->new_keys[k].values);
+		free(partial->new_keys[k].own);
+	}
+	free(partial->new_keys);
+	partial->new_keys = NULL;
+}
+
+bool
+gpuscan_cpu_index_create(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+
+	if (plan->nnumbers == 0)
+		return true;
+	partial->new_keys = calloc(plan->program->nkeys, sizeof(CpuRegister));
+	for (int k = 0; partial->new_keys != NULL && k < plan->program->nkeys; k++)
+	{
+		partial->new_keys[k].values = aligned_alloc(64, CPU_CHUNK * 16);
+		partial->new_keys[k].own = malloc(CPU_CHUNK);
+		if (partial->new_keys[k].values == NULL || partial->new_keys[k].own == NULL)
+			return false;
+	}
+	if (partial->new_keys == NULL)
+		return false;
+	partial->index = gpuscan_cpu_alloc(partial->memory, index_size(plan->nnumbers));
+	if (partial->index == NULL)
+		return false;
+
+	/* growing a large table is a good part of filling it; without room it does grow */
+	if (plan->nparts > 1)
+		(void) gpuscan_cpu_groups_reserve(&partial->groups, plan->nnumbers / plan->nparts);
+	return true;
+}
+
+void
+gpuscan_cpu_index_free(CpuPartial *partial)
+{
+	gpuscan_cpu_free(partial->memory, partial->index, index_size(partial->plan->nnumbers));
+	partial->index = NULL;
+	free_registers(partial);
+}
+
+/* True if key k is a text whose codes in the current range are numbers. */
+static bool
+key_is_coded(const CpuPartial *partial, int k)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanCachedRange *range = partial->cached;
+	uint16_t input = plan->input_of_reg[GPUSCAN_KEYS(plan->program)[k].reg];
+
+	return range != NULL && range->chunks[input]->encoding == GPUSCAN_ENCODING_CODES &&
+		   range->dictionaries[input] == plan->domains[k].dictionary;
+}
+
+bool
+gpuscan_cpu_index_applies(const CpuPartial *partial)
+{
+	const GpuScanKey *key = GPUSCAN_KEYS(partial->plan->program);
+
+	for (int k = 0; partial->index != NULL && k < partial->plan->program->nkeys; k++)
+	{
+		if (key[k].cls == GPUSCAN_TEXT && !key_is_coded(partial, k))
+			return false;
+	}
+	return partial->index != NULL;
+}
+
+/* Moves the number of a tuple's keys on by one key: value d of `size` values, or NULL. */
+#define ADD_DIGITS(T, digit)                                                                       \
+	do                                                                                             \
+	{                                                                                              \
+		const T *values = from;                                                                    \
+                                                                                                   \
+		for (uint32_t i = 0; i < n; i++)                                                           \
+		{                                                                                          \
+			uint64_t d = (uint64_t) (digit) -first;                                                \
+                                                                                                   \
+			outside[i] |= d >= size;                                                               \
+			numbers[i] = numbers[i] * ((uint32_t) size + 1) + (uint32_t) d;                        \
+		}                                                                                          \
+	} while (0)
+
+CLONES static void
+add_digits(unsigned cls, CpuDomain domain, const void *from, uint32_t n, uint32_t *restrict numbers,
+		   uint8_t *restrict outside)
+{
+	uint64_t first = domain.first;
+	uint64_t size = domain.size;
+
+	switch (cls)
+	{
+		case GPUSCAN_BOOL:
+			ADD_DIGITS(uint8_t, values[i] != 0);
+			break;
+		case GPUSCAN_I32:
+			ADD_DIGITS(int32_t, (int64_t) values[i]);
+			break;
+		case GPUSCAN_I64:
+			ADD_DIGITS(int64_t, values[i]);
+			break;
+		default:
+			ADD_DIGITS(uint32_t, values[i]);
+			break;
+	}
+}
+
+/* The codes and flags of the chunk's tuples */
+static void
+read_codes(const CpuPartial *partial, uint16_t input, uint32_t n, uint32_t *codes, CpuRegister *reg)
+{
+	const GpuScanChunk *chunk = partial->cached->chunks[input];
+	uint8_t any = 0;
+
+	if (partial->dense)
+	{
+		gpuscan_columns_codes(chunk, partial->first, n, codes);
+		any = gpuscan_columns_flags(chunk, partial->first, n, reg->own);
+	}
+	else
+	{
+		for (uint32_t i = 0; i < n; i++)
+			codes[i] = gs_chunk_code(chunk, partial->picked[i]);
+		for (uint32_t i = 0; chunk->nnulls > 0 && i < n; i++)
+			any |= reg->own[i] = gs_chunk_flags(chunk, partial->picked[i]);
+	}
+	cpu_set_flags(reg, any);
+}
+
+/*
+ * The numbers of the chunk's keys.  Those outside have one too, which others may
+ * share.  False if a key is an error.
+ */
+static bool
+number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers, uint8_t *outside)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanKey *key = GPUSCAN_KEYS(plan->program);
+	uint32_t before[CPU_CHUNK];
+	uint8_t outside_before[CPU_CHUNK];
+	uint32_t codes[CPU_CHUNK];
+
+	memset(numbers, 0, n * sizeof(uint32_t));
+	memset(outside, 0, n);
+	for (int k = 0; k < plan->program->nkeys; k++)
+	{
+		CpuDomain domain = plan->domains[k];
+		CpuRegister reg = partial->registers[key[k].reg];
+
+		if (key[k].cls == GPUSCAN_TEXT)
+		{
+			reg.own = partial->new_keys[k].own;
+			read_codes(partial, plan->input_of_reg[key[k].reg], n, codes, &reg);
+			reg.values = codes;
+		}
+		memcpy(before, numbers, n * sizeof(uint32_t));
+		memcpy(outside_before, outside, n);
+		add_digits(key[k].cls, domain, reg.values, n, numbers, outside);
+		for (uint32_t i = 0; !reg.clean && i < n; i++)
+		{
+			if (reg.flags[i] == GPUSCAN_ERROR)
+				return false;
+			if (reg.flags[i] == GPUSCAN_NULL)
+			{
+				numbers[i] = before[i] * ((uint32_t) domain.size + 1) + (uint32_t) domain.size;
+				outside[i] = outside_before[i];
+			}
+		}
+	}
+	return true;
+}
+
+/* Loads the keys of some of the chunk's tuples into registers of their own. */
+static void
+load_new_keys(CpuPartial *partial, const uint16_t *some, uint32_t n)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanKey *key = GPUSCAN_KEYS(plan->program);
+	uint16_t rows[CPU_CHUNK];
+
+	for (uint32_t i = 0; partial->cached != NULL && i < n; i++)
+		rows[i] = partial->dense ? (uint16_t) (partial->first + some[i]) : partial->picked[some[i]];
+	for (int k = 0; k < plan->program->nkeys; k++)
+	{
+		const CpuRegister *from = &partial->registers[key[k].reg];
+		CpuRegister *to = &partial->new_keys[k];
+		uint16_t input = plan->input_of_reg[key[k].reg];
+
+		if (key[k].cls == GPUSCAN_TEXT)
+			cpu_set_flags(to, gpuscan_columns_decode_rows(partial->cached->chunks[input],
+														  partial->cached->dictionaries[input],
+														  rows, n, to->values, to->own));
+		else
+			gpuscan_cpu_gather(to, from, key[k].cls, some, n);
+	}
+}
+
+uint32_t
+gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
+{
+	uint32_t nparts = partial->plan->nparts;
+	uint32_t part = partial->part;
+	uint32_t numbers[CPU_CHUNK];
+	uint8_t outside[CPU_CHUNK];
+	uint32_t n = 0;
+
+	/* cached values are no errors */
+	(void) number_keys(partial, partial->tuples.n, numbers, outside);
+	for (uint32_t i = 0; i < partial->tuples.n; i++)
+	{
+		kept[n] = (uint16_t) i;
+		n += (uint64_t) (numbers[i] * UINT32_C(2654435761)) * nparts >> 32 == part;
+	}
+	return n;
+}
+
+GpuScanCode
+gpuscan_cpu_index_find(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+	uint32_t n = partial->tuples.n;
+	char **index = partial->index;
+	char *found[CPU_CHUNK];
+	uint32_t *numbers = partial->numbers;
+	uint8_t outside[CPU_CHUNK];
+	uint16_t missing[CPU_CHUNK];
+	uint32_t nmissing = 0;
+
+	if (!number_keys(partial, n, numbers, outside))
+		return GPUSCAN_LEFT_TO_POSTGRES;
+	for (uint32_t i = 0; i < n; i++)
+		numbers[i] = outside[i] ? (uint32_t) plan->nnumbers : numbers[i];
+	if (plan->nnumbers > FEW_NUMBERS)
+	{
+		for (uint32_t i = 0; i < n; i++)
+			__builtin_prefetch(&index[numbers[i]]);
+	}
+	for (uint32_t i = 0; i < n; i++)
+	{
+		partial->rows[i] = index[numbers[i]];
+		missing[nmissing] = (uint16_t) i;
+		nmissing += partial->rows[i] == NULL;
+	}
+	if (partial->groups.ngroups * plan->program->row_size > CPU_PREFETCH_BYTES)
+	{
+		for (uint32_t i = 0; i < n; i++)
+			cpu_prefetch_row(partial->rows[i], plan->program->row_size);
+	}
+	if (nmissing == 0)
+		return GPUSCAN_OK;
+
+	load_new_keys(partial, missing, nmissing);
+	if (!gpuscan_cpu_keys_load(&partial->keys, plan->program, partial->new_keys, nmissing))
+		return GPUSCAN_LEFT_TO_POSTGRES;
+	if (!gpuscan_cpu_groups_find(&partial->groups, &partial->keys, found))
+		return GPUSCAN_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < nmissing; i++)
+	{
+		partial->rows[missing[i]] = found[i];
+		if (numbers[missing[i]] < plan->nnumbers)
+			index[numbers[missing[i]]] = found[i];
+	}
+	return GPUSCAN_OK;
+}
