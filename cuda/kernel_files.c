@@ -22,6 +22,7 @@
  */
 #define _GNU_SOURCE 1
 #include "kernel_files.h"
+#include "program/bytes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,31 +51,20 @@ typedef struct Header
 	uint64_t checksum; /* of the two before, of the key and of the image, which follow */
 } Header;
 
-/* FNV-1a: a single byte that differs always makes another hash. */
-static uint64_t
-add_hash(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *bytes = data;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001B3;
-	return hash;
-}
-
 static uint64_t
 checksum(const Header *header, const char *key, const char *image)
 {
-	uint64_t hash = add_hash(0xCBF29CE484222325, header, offsetof(Header, checksum));
+	uint64_t hash = bytes_fnv(BYTES_FNV_START, header, offsetof(Header, checksum));
 
-	hash = add_hash(hash, key, header->key_size);
-	return add_hash(hash, image, header->image_size);
+	hash = bytes_fnv(hash, key, header->key_size);
+	return bytes_fnv(hash, image, header->image_size);
 }
 
 static void
 file_name(const char *key, char *name)
 {
 	snprintf(name, NAME_LEN, "%016llx" SUFFIX,
-			 (unsigned long long) add_hash(0xCBF29CE484222325, key, strlen(key)));
+			 (unsigned long long) bytes_fnv(BYTES_FNV_START, key, strlen(key)));
 }
 
 static bool

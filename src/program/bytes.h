@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * bytes.h
- *	  Hashing and comparing texts and words.  No PostgreSQL here.
+ *	  Reading, hashing and comparing texts and words.  No PostgreSQL here.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +21,37 @@ bytes_mix(uint64_t a, uint64_t b)
 	return (uint64_t) product ^ (uint64_t) (product >> 64);
 }
 
-/*
- * Short texts, which most are, without a call of memcpy or memcmp
- */
+/* FNV-1a, byte by byte: one that differs always makes another hash. */
+#define BYTES_FNV_START UINT64_C(0xCBF29CE484222325)
+
+static inline uint64_t
+bytes_fnv(uint64_t hash, const void *data, size_t size)
+{
+	const unsigned char *bytes = data;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001B3;
+	return hash;
+}
+
+static inline uint16_t
+bytes_load_u16(const char *p)
+{
+	uint16_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline uint32_t
+bytes_load_u32(const char *p)
+{
+	uint32_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
 static inline uint64_t
 bytes_load_u64(const char *p)
 {
@@ -32,6 +60,10 @@ bytes_load_u64(const char *p)
 	memcpy(&value, p, sizeof(value));
 	return value;
 }
+
+/*
+ * Short texts, which most are, without a call of memcpy or memcmp
+ */
 
 /* All of 1 to 7 bytes, some of them twice, as one word. */
 static inline uint64_t

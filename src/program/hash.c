@@ -10,17 +10,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "program/bytes.h"
 #include "program/program.h"
-
-static uint64_t
-add(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *bytes = data;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001B3;
-	return hash;
-}
 
 uint64_t
 gpuscan_program_hash(const GpuScanProgram *p)
@@ -28,15 +19,15 @@ gpuscan_program_hash(const GpuScanProgram *p)
 	const uint32_t header[] = {p->version, p->aggregate, p->nregs,	p->ncolumns,
 							   p->ninputs, p->nparams,	 p->nsets,	p->ninstrs,
 							   p->nkeys,   p->naggs,	 p->filter, p->row_size};
-	uint64_t hash = add(0xCBF29CE484222325, header, sizeof(header));
+	uint64_t hash = bytes_fnv(BYTES_FNV_START, header, sizeof(header));
 
-	hash = add(hash, GPUSCAN_REG_CLASSES(p), p->nregs);
-	hash = add(hash, GPUSCAN_INPUTS(p), p->ninputs * sizeof(GpuScanInput));
+	hash = bytes_fnv(hash, GPUSCAN_REG_CLASSES(p), p->nregs);
+	hash = bytes_fnv(hash, GPUSCAN_INPUTS(p), p->ninputs * sizeof(GpuScanInput));
 	for (int i = 0; i < p->nparams; i++)
-		hash = add(hash, &GPUSCAN_PARAMS(p)[i].reg, sizeof(uint16_t));
+		hash = bytes_fnv(hash, &GPUSCAN_PARAMS(p)[i].reg, sizeof(uint16_t));
 	for (int i = 0; i < p->nsets; i++)
-		hash = add(hash, &GPUSCAN_SETS(p)[i].cls, sizeof(uint16_t));
-	hash = add(hash, GPUSCAN_INSTRS(p), p->ninstrs * sizeof(GpuScanInstr));
-	hash = add(hash, GPUSCAN_KEYS(p), p->nkeys * sizeof(GpuScanKey));
-	return add(hash, GPUSCAN_AGGS(p), p->naggs * sizeof(GpuScanAgg));
+		hash = bytes_fnv(hash, &GPUSCAN_SETS(p)[i].cls, sizeof(uint16_t));
+	hash = bytes_fnv(hash, GPUSCAN_INSTRS(p), p->ninstrs * sizeof(GpuScanInstr));
+	hash = bytes_fnv(hash, GPUSCAN_KEYS(p), p->nkeys * sizeof(GpuScanKey));
+	return bytes_fnv(hash, GPUSCAN_AGGS(p), p->naggs * sizeof(GpuScanAgg));
 }

@@ -194,7 +194,6 @@ typedef struct CpuRegister
 	bool clean; /* no flag is set in this chunk */
 } CpuRegister;
 
-extern const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES];
 extern const uint8_t gpuscan_cpu_zeros[CPU_CHUNK];
 
 /* Says which flags a register has after `own` was written; `any` is their union. */

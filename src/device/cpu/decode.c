@@ -23,24 +23,6 @@
 #define LINE_SIZE 64
 #define PREFETCH_MIN_TUPLES 24
 
-static inline uint16_t
-load_u16(const char *p)
-{
-	uint16_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
-static inline uint32_t
-load_u32(const char *p)
-{
-	uint32_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
 /* Where tuple i of a block is said to be; false if nowhere. */
 static inline bool
 read_pointer(const GpuScanBlock *block, uint32_t i, uint32_t *offset, uint32_t *len)
@@ -53,7 +35,7 @@ read_pointer(const GpuScanBlock *block, uint32_t i, uint32_t *offset, uint32_t *
 
 		if (number == 0 || pointer + 4 > block->size)
 			return false;
-		lp = load_u32(block->base + pointer);
+		lp = bytes_load_u32(block->base + pointer);
 		*offset = GPUSCAN_LP_OFF(lp);
 		*len = GPUSCAN_LP_LEN(lp);
 		return GPUSCAN_LP_FLAGS(lp) == GPUSCAN_LP_NORMAL;
@@ -78,8 +60,9 @@ add_tuple(CpuTuples *tuples, const GpuScanBlock *block, uint32_t i)
 		len > block->size || offset > block->size - len || offset % 8 != 0)
 		return false;
 	tuple = block->base + offset;
-	natts = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
-	nulls = load_u16(tuple + GPUSCAN_TUPLE_INFOMASK) & GPUSCAN_TUPLE_HASNULL ? (natts + 7) / 8 : 0;
+	natts = bytes_load_u16(tuple + GPUSCAN_TUPLE_INFOMASK2) & GPUSCAN_TUPLE_NATTS_MASK;
+	nulls = bytes_load_u16(tuple + GPUSCAN_TUPLE_INFOMASK) & GPUSCAN_TUPLE_HASNULL ? (natts + 7) / 8
+																				   : 0;
 	hoff = (uint8_t) tuple[GPUSCAN_TUPLE_HOFF];
 	if (hoff < GPUSCAN_TUPLE_HEADER_SIZE + nulls || hoff > len || hoff % 8 != 0)
 		return false;
@@ -152,7 +135,7 @@ gpuscan_cpu_varlena(const char *p, uint32_t size, GsText *payload, uint32_t *tot
 
 		if (size < 4)
 			return CPU_VARLENA_MALFORMED;
-		word = load_u32(p);
+		word = bytes_load_u32(p);
 		*total = GPUSCAN_VARLENA_4B_SIZE(word);
 		if ((word & 1) != 0 || *total < 4 || *total > size)
 			return CPU_VARLENA_MALFORMED;
@@ -387,7 +370,7 @@ locate(const CpuDecode *decode, CpuTuples *tuples)
 static inline uint8_t
 copy_int2(const char *p, int32_t *dst)
 {
-	*dst = (int16_t) load_u16(p);
+	*dst = (int16_t) bytes_load_u16(p);
 	return 0;
 }
 

@@ -22,12 +22,6 @@
 #define TYPE_F64 double
 #define TYPE_TEXT GsText
 
-const uint8_t gpuscan_cpu_class_size[GPUSCAN_NUM_CLASSES] = {
-	[GPUSCAN_BOOL] = sizeof(TYPE_BOOL), [GPUSCAN_I32] = sizeof(TYPE_I32),
-	[GPUSCAN_I64] = sizeof(TYPE_I64),	[GPUSCAN_I128] = sizeof(TYPE_I128),
-	[GPUSCAN_F32] = sizeof(TYPE_F32),	[GPUSCAN_F64] = sizeof(TYPE_F64),
-	[GPUSCAN_TEXT] = sizeof(TYPE_TEXT)};
-
 const uint8_t gpuscan_cpu_zeros[CPU_CHUNK] __attribute__((aligned(64))) = {0};
 
 #define GATHER(T)                                                                                  \
@@ -46,7 +40,7 @@ gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls, const
 {
 	uint8_t any = 0;
 
-	switch (gpuscan_cpu_class_size[cls])
+	switch (gpuscan_columns_value_size[cls])
 	{
 		case 1:
 			GATHER(uint8_t);

@@ -50,7 +50,7 @@ collect_chunk(CpuPartial *partial, const CpuPhase *phase, const CpuDecode *decod
 		uint16_t reg = phase->inputs[i].reg;
 
 		append(&values[plan->input_of_reg[reg]], at, &partial->registers[reg],
-			   gpuscan_cpu_class_size[classes[reg]], tuples->n);
+			   gpuscan_columns_value_size[classes[reg]], tuples->n);
 	}
 	return true;
 }
@@ -125,7 +125,7 @@ gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch)
 	{
 		unsigned cls = GPUSCAN_REG_CLASSES(program)[GPUSCAN_INPUTS(program)[i].reg];
 
-		values[i].values = malloc((size_t) n * gpuscan_cpu_class_size[cls] + 1);
+		values[i].values = malloc((size_t) n * gpuscan_columns_value_size[cls] + 1);
 		values[i].flags = calloc((size_t) n + 1, 1);
 		enough_memory = values[i].values != NULL && values[i].flags != NULL;
 	}

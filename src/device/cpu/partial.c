@@ -46,7 +46,7 @@ create_registers(CpuPartial *partial)
 	char *memory;
 
 	for (int i = 0; i < program->nregs; i++)
-		size += (size_t) (gpuscan_cpu_class_size[classes[i]] + 1) * CPU_CHUNK;
+		size += (size_t) (gpuscan_columns_value_size[classes[i]] + 1) * CPU_CHUNK;
 	partial->registers = calloc((size_t) program->nregs + 1, sizeof(CpuRegister));
 	partial->register_memory = memory = aligned_alloc(64, size + CPU_CHUNK);
 	if (partial->registers == NULL || memory == NULL)
@@ -54,7 +54,7 @@ create_registers(CpuPartial *partial)
 	for (int i = 0; i < program->nregs; i++)
 	{
 		partial->registers[i].values = memory;
-		memory += (size_t) gpuscan_cpu_class_size[classes[i]] * CPU_CHUNK;
+		memory += (size_t) gpuscan_columns_value_size[classes[i]] * CPU_CHUNK;
 		partial->registers[i].own = (uint8_t *) memory;
 		memory += CPU_CHUNK;
 		cpu_set_flags(&partial->registers[i], 0);
