@@ -258,8 +258,9 @@ cuda_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanR
 		return GPUSCAN_OUT_OF_MEMORY;
 	r->device = device;
 	r->options = *options;
+	r->options.threads = 1; /* groups are put together by the lane alone */
 	gpuscan_cuda_pool_limit(device, options->device_memory_limit);
-	r->plan = gpuscan_cpu_plan_create(options);
+	r->plan = gpuscan_cpu_plan_create(&r->options);
 	if (r->plan != NULL)
 	{
 		pthread_mutex_lock(&device->lock);
