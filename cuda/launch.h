@@ -46,6 +46,26 @@ typedef struct CudaBlock
 	uint64_t pad;
 } CudaBlock;
 
+/*
+ * A range of cached columns, GpuScanCachedRange, and a segment of them with what they
+ * share
+ */
+typedef struct CudaRange
+{
+	uint64_t chunks; /* uint64_t[], the address of each input's GpuScanChunk */
+	uint64_t runs;	 /* GpuScanRows[] */
+	uint32_t nruns;
+	uint32_t nrows; /* of all runs */
+} CudaRange;
+
+typedef struct CudaSegment
+{
+	uint64_t ranges;	   /* CudaRange[] */
+	uint64_t dictionaries; /* GsValues[], of each input */
+	uint32_t nranges;
+	uint32_t first; /* ranges of the request's segments before this one */
+} CudaSegment;
+
 /* What a launch made of its tuples */
 typedef struct CudaResult
 {

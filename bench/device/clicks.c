@@ -337,7 +337,7 @@ cached_ranges(const GpuScanProgram *program)
 			theirs[i] = dictionaries[GPUSCAN_INPUTS(program)[i].column];
 		}
 		*rows = (GpuScanRows){0, (uint16_t) inputs[0]->nrows};
-		ranges[r] = (GpuScanCachedRange){1, rows, inputs, theirs};
+		ranges[r] = (GpuScanCachedRange){1, GPUSCAN_RANGE_BLOCKS, rows, inputs, theirs};
 	}
 	return ranges;
 }
@@ -348,11 +348,11 @@ cached_ranges(const GpuScanProgram *program)
  */
 static double
 run_query(GpuScanDevice *device, const GpuScanProgram *program, uint64_t groups,
-		  const GpuScanLayout *layout, const GpuScanCachedRange *ranges, uint32_t under_way,
+		  const GpuScanLayout *layout, GpuScanCachedSegment *segment, uint32_t under_way,
 		  Run *run, double *scanned, uint64_t *hash)
 {
 	GpuScanRequestOptions options = run_options(run, program, &layout, 1, 0);
-	uint32_t nbatches = ranges != NULL ? 0 : npages / BATCH_PAGES;
+	uint32_t nbatches = segment != NULL ? 0 : npages / BATCH_PAGES;
 	double start = clock_ms(CLOCK_MONOTONIC);
 	GpuScanRequest *request;
 
@@ -361,8 +361,8 @@ run_query(GpuScanDevice *device, const GpuScanProgram *program, uint64_t groups,
 	options.groups_expected = groups;
 	if (device_ops->begin(device, &options, &request) != GPUSCAN_OK)
 		exit(1);
-	if (ranges != NULL)
-		device_ops->push_cached(request, ranges, nranges);
+	if (segment != NULL)
+		device_ops->push_cached(request, &(GpuScanCachedSegment *){segment}, 1);
 	for (uint32_t i = 0; i < nbatches; i++)
 	{
 		WAIT_FOR(run, i - run->answered < under_way);
@@ -401,7 +401,7 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 	double times[NUM_RUNS];
 	double scans[NUM_RUNS];
 	double cpu = INFINITY;
-	const GpuScanCachedRange *ranges = nranges > 0 ? cached_ranges(program) : NULL;
+	GpuScanCachedSegment segment = {.nranges = nranges};
 	uint64_t hashes[2] = {0, 0};
 	double rate;
 	size_t rows = 0;
@@ -409,12 +409,14 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 	double compiled = 0;
 	double kernel = 0;
 
+	if (nranges > 0)
+		segment.ranges = cached_ranges(program);
 	for (int i = 0; i < NUM_RUNS; i++)
 	{
 		Run *run = new_run();
 		double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 
-		times[i] = run_query(device, program, groups, layout, ranges, under_way, run, &scans[i],
+		times[i] = run_query(device, program, groups, layout, nranges > 0 ? &segment : NULL, under_way, run, &scans[i],
 							 i == 0 ? &hashes[0] : NULL);
 		cpu = fmin(cpu, clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start);
 		if (run->finish_code != GPUSCAN_OK)
@@ -425,7 +427,7 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 		kernel = (double) run->stats.kernel_ns / 1e6;
 		release(run);
 	}
-	if (ranges != NULL)
+	if (nranges > 0)
 	{
 		Run *run = new_run();
 		double scan;

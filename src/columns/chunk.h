@@ -7,7 +7,8 @@
  * of heap blocks: what decoding a tuple would have put into a register, in the
  * order of blocks and line pointers.  NULL is the only flag that they may have.
  * It is position-independent, starts at a multiple of 16, and can be copied to
- * a device as it is.
+ * a device as it is.  Of one that lies elsewhere the host keeps the header, with
+ * its `address` and `tier`.
  *
  *	 CONSTANT	one value, or all NULL
  *	 PACKED		BOOL, I32, I64, I128: base + an unsigned number of `width` bits
@@ -34,6 +35,13 @@ typedef enum GpuScanEncoding
 	GPUSCAN_ENCODING_CODES
 } GpuScanEncoding;
 
+/* Where a chunk lies, if not behind its header: memory that the device reads in place */
+typedef enum GpuScanTier
+{
+	GPUSCAN_TIER_DEVICE, /* its own */
+	GPUSCAN_TIER_HOST	 /* the host's, pinned: a GPU reads it over the bus */
+} GpuScanTier;
+
 /*
  * A value is kept in two words, low and high, by its first bytes: int32_t is
  * sign-extended to 64 bits; a float is its own bits, those above it zero.
@@ -52,7 +60,9 @@ typedef struct GpuScanChunk
 	uint8_t has_summary; /* not for TEXT, nor where all are NULL */
 	uint32_t nulls;		 /* offset of a bitmap in uint64_t, set for NULL; 0: none, or all */
 	uint32_t data;		 /* offset, a multiple of 16; see below */
-	uint64_t pad;
+	uint64_t address;	 /* of the whole for the device, if it is not right here; else 0 */
+	uint32_t tier;		 /* GpuScanTier */
+	uint32_t pad[3];
 	uint64_t base[2]; /* CONSTANT: the value, of TEXT the length; else see above */
 	uint64_t min[2];
 	uint64_t max[2];

@@ -73,7 +73,7 @@ typedef struct GpuScanBlock
 /*
  * Columns to make of a batch besides running it: of each input of the Program,
  * the chunk of the tuples in the blocks that fill, in their order.  chunks and
- * unfit come as NULL and false.  A chunk is the caller's to free(); one that is
+ * unfit come as NULL and false.  A chunk goes back with free_chunk; one that is
  * missing could not be made for lack of memory, or, where `unfit` is set, because
  * of a value that has to be flagged or deferred.
  */
@@ -103,10 +103,23 @@ typedef struct GpuScanRows
 typedef struct GpuScanCachedRange
 {
 	uint32_t nruns;
+	uint32_t nblocks; /* whose tuples they are */
 	const GpuScanRows *runs;
 	const GpuScanChunk *const *chunks; /* of each input of the Program */
 	const GpuScanDictionary *const *dictionaries;
 } GpuScanCachedRange;
+
+/*
+ * Ranges that share their dictionaries.  What a device has made of them to work
+ * faster stays in `prepared`, for later requests of the same inputs, until
+ * forget_segment; it is NULL at first.
+ */
+typedef struct GpuScanCachedSegment
+{
+	uint32_t nranges;
+	const GpuScanCachedRange *ranges;
+	void *prepared;
+} GpuScanCachedSegment;
 
 typedef struct GpuScanRequestStats
 {
@@ -147,6 +160,7 @@ typedef struct GpuScanRequestOptions
 	uint64_t groups_expected;	  /* of an aggregation; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* bytes of all requests together */
+	uint64_t columns_limit; /* of columns in the device's own memory; others go to the host's */
 	void *arg;
 	void (*batch_done)(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred);
 	void (*finish_done)(void *arg, GpuScanCode code);
@@ -192,11 +206,11 @@ typedef struct GpuScanDeviceOps
 
 	/*
 	 * Ranges of an aggregation whose columns are at hand, all of which stay in
-	 * place until ended.  No answer: finish waits for them, and tells of a failure.
-	 * NULL for a device that does not take them, and makes no columns.
+	 * place until ended, but for the array of pointers.  No answer: finish waits
+	 * for them, and tells of a failure.
 	 */
-	GpuScanCode (*push_cached)(GpuScanRequest *request, const GpuScanCachedRange *ranges,
-							   uint32_t nranges);
+	GpuScanCode (*push_cached)(GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+							   uint32_t nsegments);
 	GpuScanCode (*finish)(GpuScanRequest *request);
 
 	/*
@@ -206,6 +220,18 @@ typedef struct GpuScanDeviceOps
 	 */
 	GpuScanCode (*fetch)(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);
 	void (*end)(GpuScanRequest *request);
+
+	/*
+	 * The columns that a device has made, which no request uses any more.
+	 * move_chunk returns the chunk in another tier, and the old one is gone; NULL:
+	 * there is no room, and it stays what it was.  Before a segment, a dictionary
+	 * or a chunk of it is freed the device forgets it.  move_chunk and the last two
+	 * are NULL for a device that keeps chunks right behind their headers.
+	 */
+	void (*free_chunk)(GpuScanDevice *device, GpuScanChunk *chunk);
+	GpuScanChunk *(*move_chunk)(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier tier);
+	void (*forget_segment)(GpuScanDevice *device, GpuScanCachedSegment *segment);
+	void (*forget_dictionary)(GpuScanDevice *device, const GpuScanDictionary *dictionary);
 
 	/*
 	 * Says that blocks will lie in this memory, which stays until close; before

@@ -36,6 +36,7 @@
 
 #include "common/hashfn.h"
 #include "lib/ilist.h"
+#include "nodes/pg_list.h"
 #include "port/pg_bitutils.h"
 #include "service/cache.h"
 #include "storage/block.h"
@@ -55,6 +56,7 @@ typedef struct Chunk
 typedef struct Column
 {
 	slist_node node;
+	struct Table *table;
 	uint16 attnum; /* from 0 */
 	uint16 decode;
 	uint16 scale;
@@ -74,9 +76,16 @@ typedef struct Column
 static Chunk unfit;
 #define UNFIT (&unfit)
 
-typedef struct Table
+/* A relation's file on a device, which has columns of its own */
+typedef struct TableKey
 {
 	GpuScanCacheName name;
+	const GpuScanOpenDevice *device;
+} TableKey;
+
+typedef struct Table
+{
+	TableKey key;
 	slist_head columns;
 	uint32 nranges;
 	GpuScanRangeState **ranges; /* or NULL */
@@ -89,13 +98,14 @@ typedef struct Table
 
 typedef struct TableEntry
 {
-	GpuScanCacheName name;
+	TableKey key;
 	Table *table;
 } TableEntry;
 
 struct GpuScanCacheUse
 {
 	MemoryContext context;
+	const GpuScanOpenDevice *device;
 	const GpuScanProgram *program;
 	const GpuScanLayout *const *layouts;
 	uint32 nlayouts;
@@ -103,6 +113,7 @@ struct GpuScanCacheUse
 	Table **tables;					   /* of each layout, pinned, or NULL */
 	Column ***columns;				   /* of each layout and input */
 	GpuScanDictionary ***dictionaries; /* the same */
+	List *segments;					   /* GpuScanCachedSegment that the device was given */
 	Chunk **pinned;
 	uint32 npinned;
 	uint32 max_pinned;
@@ -126,7 +137,7 @@ void
 gpuscan_cache_setup(void)
 {
 	HASHCTL ctl = {
-		.keysize = sizeof(GpuScanCacheName),
+		.keysize = sizeof(TableKey),
 		.entrysize = sizeof(TableEntry),
 	};
 
@@ -139,18 +150,18 @@ gpuscan_cache_setup(void)
 /* ---- chunks ---- */
 
 static void
-free_chunk(Chunk *chunk)
+free_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
 {
 	total_bytes -= chunk->chunk->size;
-	free(chunk->chunk);
+	device->ops->free_chunk(device->device, chunk->chunk);
 	pfree(chunk);
 }
 
 static void
-unpin_chunk(Chunk *chunk)
+unpin_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
 {
 	if (--chunk->pins == 0 && chunk->dropped)
-		free_chunk(chunk);
+		free_chunk(device, chunk);
 }
 
 static Chunk *
@@ -174,7 +185,7 @@ drop_chunk(Column *column, uint32 range)
 	if (chunk->pins > 0)
 		chunk->dropped = true;
 	else
-		free_chunk(chunk);
+		free_chunk(column->table->key.device, chunk);
 }
 
 static void
@@ -197,6 +208,30 @@ put_chunk(Column *column, uint32 range, Chunk *chunk)
 	column->chunks[range] = chunk;
 }
 
+/* The size of a dictionary as it is now. */
+static void
+count_dictionary(Column *column)
+{
+	uint64 size = column->dictionary ? gpuscan_dictionary_size(column->dictionary) : 0;
+
+	total_bytes += size - column->dictionary_size;
+	column->dictionary_size = size;
+}
+
+static void
+free_dictionary(Column *column)
+{
+	const GpuScanOpenDevice *device = column->table->key.device;
+
+	if (column->dictionary == NULL)
+		return;
+	if (device->ops->forget_dictionary != NULL)
+		device->ops->forget_dictionary(device->device, column->dictionary);
+	gpuscan_dictionary_free(column->dictionary);
+	column->dictionary = NULL;
+	count_dictionary(column);
+}
+
 /* ---- tables ---- */
 
 static void
@@ -208,9 +243,7 @@ free_table(Table *table)
 
 		for (uint32 i = 0; i < column->nslots; i++)
 			drop_chunk(column, i);
-		if (column->dictionary != NULL)
-			gpuscan_dictionary_free(column->dictionary);
-		total_bytes -= column->dictionary_size;
+		free_dictionary(column);
 		if (column->chunks != NULL)
 			pfree(column->chunks);
 		pfree(column);
@@ -235,7 +268,7 @@ free_table(Table *table)
 static void
 forget_table(Table *table)
 {
-	hash_search(tables, &table->name, HASH_REMOVE, NULL);
+	hash_search(tables, &table->key, HASH_REMOVE, NULL);
 	table->dead = true;
 	if (table->pins == 0)
 		free_table(table);
@@ -248,9 +281,9 @@ unpin_table(Table *table)
 		free_table(table);
 }
 
-/* Forgets the files of a relation other than `keep`. */
+/* Forgets the files of a relation, on one device but for the file `keep`, or on all. */
 static void
-forget_relation(Oid database, Oid relid, const RelFileNode *keep)
+forget_relation(Oid database, Oid relid, const TableKey *keep)
 {
 	HASH_SEQ_STATUS status;
 	TableEntry *entry;
@@ -258,27 +291,31 @@ forget_relation(Oid database, Oid relid, const RelFileNode *keep)
 	hash_seq_init(&status, tables);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
-		if (entry->name.node.dbNode == database && entry->name.relid == relid &&
-			(keep == NULL || !RelFileNodeEquals(entry->name.node, *keep)))
+		const GpuScanCacheName *name = &entry->key.name;
+
+		if (name->node.dbNode == database && name->relid == relid &&
+			(keep == NULL || (entry->key.device == keep->device &&
+							  !RelFileNodeEquals(name->node, keep->name.node))))
 			forget_table(entry->table);
 	}
 }
 
 static Table *
-find_table(const GpuScanCacheName *name)
+find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 {
+	TableKey key = {.name = *name, .device = device};
 	bool found;
-	TableEntry *entry = hash_search(tables, name, HASH_FIND, NULL);
+	TableEntry *entry = hash_search(tables, &key, HASH_FIND, NULL);
 	Table *table;
 
 	if (entry != NULL)
 		return entry->table;
 
 	/* A file that is not the relation's any more is never asked for again. */
-	forget_relation(name->node.dbNode, name->relid, &name->node);
+	forget_relation(name->node.dbNode, name->relid, &key);
 	table = MemoryContextAllocZero(cache_context, sizeof(Table));
-	table->name = *name;
-	entry = hash_search(tables, name, HASH_ENTER, &found);
+	table->key = key;
+	entry = hash_search(tables, &key, HASH_ENTER, &found);
 	entry->table = table;
 	return table;
 }
@@ -368,6 +405,7 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 			return column;
 	}
 	column = MemoryContextAllocZero(cache_context, sizeof(Column));
+	column->table = table;
 	column->attnum = attnum;
 	column->decode = input->decode;
 	column->scale = input->scale;
@@ -377,28 +415,14 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 	return column;
 }
 
-/* The size of a dictionary as it is now. */
-static void
-count_dictionary(Column *column)
-{
-	uint64 size = column->dictionary ? gpuscan_dictionary_size(column->dictionary) : 0;
-
-	total_bytes += size - column->dictionary_size;
-	column->dictionary_size = size;
-}
-
 /* Drops chunks of a column, from its last range on, until there is room. */
 static void
-shrink_column(Table *table, Column *column, uint64 bytes)
+shrink_column(Column *column, uint64 bytes)
 {
 	for (uint32 i = column->nslots; i > 0 && total_bytes + bytes > cache_limit(); i--)
 		drop_chunk(column, i - 1);
-	if (column->nchunks == 0 && table->pins == 0 && column->dictionary != NULL)
-	{
-		gpuscan_dictionary_free(column->dictionary);
-		column->dictionary = NULL;
-		count_dictionary(column);
-	}
+	if (column->nchunks == 0 && column->table->pins == 0)
+		free_dictionary(column);
 }
 
 /*
@@ -414,7 +438,6 @@ make_room(const GpuScanCacheUse *use, uint64 bytes)
 	{
 		HASH_SEQ_STATUS status;
 		TableEntry *entry;
-		Table *table = NULL;
 		Column *victim = NULL;
 
 		hash_seq_init(&status, tables);
@@ -430,15 +453,12 @@ make_room(const GpuScanCacheUse *use, uint64 bytes)
 
 				if (column->nchunks > 0 && column->used < began &&
 					(victim == NULL || column->used < victim->used))
-				{
 					victim = column;
-					table = entry->table;
-				}
 			}
 		}
 		if (victim == NULL)
 			return false;
-		shrink_column(table, victim, bytes);
+		shrink_column(victim, bytes);
 	}
 	return true;
 }
@@ -446,14 +466,15 @@ make_room(const GpuScanCacheUse *use, uint64 bytes)
 /* ---- a request ---- */
 
 GpuScanCacheUse *
-gpuscan_cache_use(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-				  uint32 nlayouts)
+gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
+				  const GpuScanLayout *const *layouts, uint32 nlayouts)
 {
 	MemoryContext context =
 		AllocSetContextCreate(cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
 	GpuScanCacheUse *use = MemoryContextAllocZero(context, sizeof(GpuScanCacheUse));
 
 	use->context = context;
+	use->device = device;
 	use->program = program;
 	use->layouts = layouts;
 	use->nlayouts = nlayouts;
@@ -468,8 +489,15 @@ gpuscan_cache_use(const GpuScanProgram *program, const GpuScanLayout *const *lay
 void
 gpuscan_cache_release(GpuScanCacheUse *use)
 {
+	ListCell *lc;
+
+	foreach(lc, use->segments)
+	{
+		if (use->device->ops->forget_segment != NULL)
+			use->device->ops->forget_segment(use->device->device, lfirst(lc));
+	}
 	for (uint32 i = 0; i < use->npinned; i++)
-		unpin_chunk(use->pinned[i]);
+		unpin_chunk(use->device, use->pinned[i]);
 	for (uint32 i = 0; i < use->nlayouts; i++)
 	{
 		Table *table = use->tables[i];
@@ -493,7 +521,7 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 	const GpuScanProgram *program = use->program;
 	const GpuScanInput *inputs = GPUSCAN_INPUTS(program);
 	int n = Max(program->ninputs, 1);
-	Table *table = find_table(name);
+	Table *table = find_table(use->device, name);
 
 	table->pins++;
 	use->tables[layout] = table;
@@ -585,6 +613,7 @@ describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *sta
 	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
 	*out = (GpuScanCachedRange){
 		.nruns = nruns,
+		.nblocks = pg_popcount64(blocks),
 		.runs = copy,
 		.chunks = chunks,
 		.dictionaries = (const GpuScanDictionary *const *) use->dictionaries[layout],
@@ -663,9 +692,22 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
 }
 
+static GpuScanCachedSegment *
+make_segment(GpuScanCacheUse *use, const GpuScanCachedRange *ranges, uint32 nranges)
+{
+	MemoryContext old = MemoryContextSwitchTo(use->context);
+	GpuScanCachedSegment *segment = palloc0(sizeof(GpuScanCachedSegment));
+
+	segment->nranges = nranges;
+	segment->ranges = ranges;
+	use->segments = lappend(use->segments, segment);
+	MemoryContextSwitchTo(old);
+	return segment;
+}
+
 bool
 gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
-					 const GpuScanCachedRange **ranges, uint32 *nranges)
+					 GpuScanCachedSegment **segment)
 {
 	uint32 layout = lookup->layout;
 	GpuScanCachedRange *out;
@@ -677,7 +719,7 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 	use->background = lookup->background;
 	if (use->tables[layout] == NULL)
 		attach(use, layout, &lookup->name);
-	else if (memcmp(&use->tables[layout]->name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
+	else if (memcmp(&use->tables[layout]->key.name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
 		return false;
 	use->tables[layout]->pinned = lookup->pinned;
 	if (lsns == NULL)
@@ -730,8 +772,7 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 				n++;
 		}
 	}
-	*ranges = out;
-	*nranges = n;
+	*segment = n > 0 ? make_segment(use, out, n) : NULL;
 	return true;
 }
 
@@ -821,7 +862,7 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 			total_bytes += made->size;
 		}
 		else
-			free(made);
+			use->device->ops->free_chunk(use->device->device, made);
 		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
 			put_chunk(column, range, UNFIT);
 	}
@@ -845,8 +886,8 @@ static void
 report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 {
 	*row = (GpuScanCacheRow){
-		.database = table->name.node.dbNode,
-		.relid = table->name.relid,
+		.database = table->key.name.node.dbNode,
+		.relid = table->key.name.relid,
 		.attnum = column->attnum + 1,
 		.bytes = column->bytes + column->dictionary_size,
 		.hits = column->hits,

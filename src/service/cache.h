@@ -12,24 +12,25 @@
 
 #include "device/device.h"
 #include "service/cache_message.h"
+#include "service/devices.h"
 
 /* A request's hold on the cache: what it uses stays until it is released. */
 typedef struct GpuScanCacheUse GpuScanCacheUse;
 
 extern void gpuscan_cache_setup(void);
 
-/* The Program and the layouts, checked, stay until release. */
-extern GpuScanCacheUse *gpuscan_cache_use(const GpuScanProgram *program,
-										  const GpuScanLayout *const *layouts, uint32 nlayouts);
+/* Of a request on the device; the Program and the layouts, checked, stay until release. */
+extern GpuScanCacheUse *
+gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
+				  const GpuScanLayout *const *layouts, uint32 nlayouts);
 extern void gpuscan_cache_release(GpuScanCacheUse *use);
 
 /*
- * Answers a lookup whose layout is in range; `lsns` may be NULL.  *ranges are
- * what the device has to be given for it.  False: the lookup is not well formed.
+ * Answers a lookup; `lsns` may be NULL.  *segment is what the device has to be
+ * given for it, or NULL.  False: the lookup is not well formed.
  */
-extern bool
-gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
-					 const GpuScanCachedRange **ranges, uint32 *nranges);
+extern bool gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup,
+								 const XLogRecPtr *lsns, GpuScanCachedSegment **segment);
 
 /* Where the device puts the columns that a batch fills; NULL where they are not wanted. */
 extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill);

@@ -429,8 +429,8 @@ begin(Request *request)
 			request->device->ops->begin(request->device->device, &options, &request->running));
 		if (request->running != NULL && request->program->aggregate &&
 			request->device->ops->push_cached != NULL)
-			request->cache =
-				gpuscan_cache_use(request->program, request->layouts, request->nlayouts);
+			request->cache = gpuscan_cache_use(request->device, request->program, request->layouts,
+											   request->nlayouts);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;
@@ -538,20 +538,18 @@ look_up(Request *request, GpuScanChannelBatch *batch)
 {
 	GpuScanCacheLookup *lookup = (GpuScanCacheLookup *) batch->items;
 	const XLogRecPtr *lsns = lookup->with_lsns ? (const XLogRecPtr *) batch->staging : NULL;
-	const GpuScanCachedRange *ranges;
-	uint32 nranges;
+	GpuScanCachedSegment *segment;
 
-	if (request->cache == NULL ||
-		!gpuscan_cache_lookup(request->cache, lookup, lsns, &ranges, &nranges))
+	if (request->cache == NULL || !gpuscan_cache_lookup(request->cache, lookup, lsns, &segment))
 	{
 		reject(request, "a question to the cache is not well formed");
 		return false;
 	}
 	request->npushed++;
 	pg_atomic_fetch_add_u32(&request->ndone, 1);
-	if (nranges > 0 &&
+	if (segment != NULL &&
 		!succeeded(request, GPUSCAN_AT_PUSH,
-				   request->device->ops->push_cached(request->running, ranges, nranges)))
+				   request->device->ops->push_cached(request->running, &segment, 1)))
 		return false;
 	pg_atomic_exchange_u32(&batch->done, 1);
 	return true;

@@ -136,6 +136,7 @@ typedef struct Columns
 	GpuScanBatch batches[MAX_RANGES];
 	GpuScanCachedRange ranges[MAX_RANGES];
 	GpuScanRows runs[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
+	GpuScanCachedSegment segment;
 } Columns;
 
 static size_t sorted_size;
@@ -233,7 +234,8 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 		GpuScanCachedRange *range = &columns->ranges[r];
 		uint32_t row = 0;
 
-		*range = (GpuScanCachedRange){.runs = columns->runs[r],
+		*range = (GpuScanCachedRange){.nblocks = columns->batches[r].nblocks,
+									  .runs = columns->runs[r],
 									  .chunks = (const GpuScanChunk *const *) columns->chunks[r],
 									  .dictionaries =
 										  (const GpuScanDictionary *const *) columns->dictionaries};
@@ -249,7 +251,9 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 			row += block->fills ? block->ntuples : 0;
 		}
 	}
-	device_ops->push_cached(request, columns->ranges, columns->nranges);
+	columns->segment =
+		(GpuScanCachedSegment){.nranges = columns->nranges, .ranges = columns->ranges};
+	device_ops->push_cached(request, &(GpuScanCachedSegment *){&columns->segment}, 1);
 	for (uint32_t i = 0; i < nbatches; i++)
 		device_ops->push(request, &batches[i]);
 	finish(request, program, run, nbatches);

@@ -50,7 +50,7 @@ typedef struct QueuedBatch
 typedef struct QueuedRanges
 {
 	struct QueuedRanges *next;
-	const GpuScanCachedRange *ranges;
+	GpuScanCachedRange *ranges;
 	uint32_t nranges;
 	uint32_t taken[]; /* by each part */
 } QueuedRanges;
@@ -255,16 +255,23 @@ find_ranges(const GpuScanRequest *request, uint32_t *part)
 	return NULL;
 }
 
-/* Takes some of the ranges for a part.  Under the lock. */
+static void
+free_ranges(QueuedRanges *queued)
+{
+	free(queued->ranges);
+	free(queued);
+}
+
+/* Takes some of the ranges, at most RANGES_AT_ONCE, for a part.  Under the lock. */
 static uint32_t
 take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part,
-			const GpuScanCachedRange **ranges)
+			GpuScanCachedRange *ranges)
 {
 	QueuedRanges **link = &request->ranges;
 	uint32_t left = queued->nranges - queued->taken[part];
 	uint32_t n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE;
 
-	*ranges = queued->ranges + queued->taken[part];
+	memcpy(ranges, queued->ranges + queued->taken[part], n * sizeof(GpuScanCachedRange));
 	queued->taken[part] += n;
 	for (uint32_t p = 0; p < request->plan->nparts; p++)
 	{
@@ -274,7 +281,7 @@ take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part,
 	while (*link != queued)
 		link = &(*link)->next;
 	*link = queued->next;
-	free(queued);
+	free_ranges(queued);
 	return n;
 }
 
@@ -283,10 +290,10 @@ static void
 run_ranges(GpuScanRequest *request)
 {
 	bool by_parts = request->plan->nparts > 1;
-	const GpuScanCachedRange *ranges;
+	GpuScanCachedRange ranges[RANGES_AT_ONCE];
 	uint32_t part;
 	QueuedRanges *queued = find_ranges(request, &part);
-	uint32_t n = take_ranges(request, queued, part, &ranges);
+	uint32_t n = take_ranges(request, queued, part, ranges);
 	CpuPartial *partial;
 	GpuScanCode code;
 	uint64_t start;
@@ -540,7 +547,7 @@ end_request(GpuScanRequest *request)
 		QueuedRanges *queued = request->ranges;
 
 		request->ranges = queued->next;
-		free(queued);
+		free_ranges(queued);
 	}
 }
 
@@ -626,25 +633,49 @@ cpu_push(GpuScanRequest *request, const GpuScanBatch *batch)
 	return GPUSCAN_OK;
 }
 
-static GpuScanCode
-cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint32_t nranges)
+/* The ranges of all segments in a row; NULL: out of memory. */
+static QueuedRanges *
+queue_ranges(const GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+			 uint32_t nsegments)
 {
-	GpuScanDevice *device = request->device;
 	QueuedRanges *queued =
 		calloc(1, sizeof(QueuedRanges) + request->limit * sizeof(queued->taken[0]));
+	size_t n = 0;
+
+	if (queued == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < nsegments; i++)
+		n += segments[i]->nranges;
+	queued->ranges = calloc(n + 1, sizeof(GpuScanCachedRange));
+	if (queued->ranges == NULL)
+	{
+		free_ranges(queued);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < nsegments; i++)
+	{
+		memcpy(queued->ranges + queued->nranges, segments[i]->ranges,
+			   segments[i]->nranges * sizeof(GpuScanCachedRange));
+		queued->nranges += segments[i]->nranges;
+	}
+	return queued;
+}
+
+static GpuScanCode
+cpu_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments, uint32_t nsegments)
+{
+	GpuScanDevice *device = request->device;
+	QueuedRanges *queued = queue_ranges(request, segments, nsegments);
 	bool untouched;
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
-	queued->ranges = ranges;
-	queued->nranges = nranges;
-
 	pthread_mutex_lock(&device->lock);
 	untouched = request->npartials + request->active == 0 && request->first == NULL &&
 				request->ranges == NULL;
 	pthread_mutex_unlock(&device->lock);
 	if (untouched)
-		gpuscan_cpu_plan_numbers(request->plan, ranges, nranges, &request->memory);
+		gpuscan_cpu_plan_numbers(request->plan, queued->ranges, queued->nranges, &request->memory);
 
 	pthread_mutex_lock(&device->lock);
 	queued->next = request->ranges;
@@ -652,6 +683,13 @@ cpu_push_cached(GpuScanRequest *request, const GpuScanCachedRange *ranges, uint3
 	pthread_cond_broadcast(&device->work);
 	pthread_mutex_unlock(&device->lock);
 	return GPUSCAN_OK;
+}
+
+static void
+cpu_free_chunk(GpuScanDevice *device, GpuScanChunk *chunk)
+{
+	(void) device;
+	free(chunk);
 }
 
 static GpuScanCode
@@ -699,4 +737,5 @@ const GpuScanDeviceOps gpuscan_cpu_device = {
 	.finish = cpu_finish,
 	.fetch = cpu_fetch,
 	.end = cpu_end,
+	.free_chunk = cpu_free_chunk,
 };
