@@ -27,8 +27,8 @@ load_clicks()
 	cd - > /dev/null
 }
 
-# plan SETTINGS NAME: of query NAME.
-plan() { sql -c "$1 EXPLAIN (COSTS OFF) $(cat "$clicks/$2.sql")"; }
+# plan SETTINGS NAME [OPTION,]: of query NAME.
+plan() { sql -c "$1 EXPLAIN (${3-} COSTS OFF) $(cat "$clicks/$2.sql")"; }
 
 # same_answers SETTINGS NAME: compares the rows of query NAME, gpuscan off and on.
 same_answers()
