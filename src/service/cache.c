@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cache.c
- *	  The directory of cached columns, and who may stay in it.
+ *	  The directory of cached columns, by relation, range and column.
  *
  *		Table		a relation's file
  *			Range	of a range of its blocks: which of them are here, their LSNs and tuples
@@ -20,13 +20,6 @@
  * block is all-visible again the range is loaded anew, so that nothing is patched;
  * a request does not do that for more than a part of its ranges, for its own sake.
  *
- * Memory: a chunk is kept if there is room, or can be made by dropping chunks of
- * columns that no request has used since this one began, the longest unused
- * first.  So a scan of more than there is room for keeps what fits, instead of
- * driving out at the end what it will look for first the next time.  Columns of
- * pinned tables are not dropped for others, and a background request, for which
- * nobody waits, drops none.
- *
  * Lifetimes: a request pins Tables, and chunks one by one.  A Table that is evicted while
  * it is pinned is dead: nobody finds it any more, and the last pin frees it.
  *
@@ -38,7 +31,7 @@
 #include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "port/pg_bitutils.h"
-#include "service/cache.h"
+#include "service/cache_impl.h"
 #include "storage/block.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -46,92 +39,9 @@
 /* Ranges of which a request loads again what has changed: these, and an eighth of all. */
 #define MIN_RELOADS 16
 
-typedef struct Chunk
-{
-	GpuScanChunk *chunk;
-	uint32 pins;
-	bool dropped;
-} Chunk;
-
-typedef struct Column
-{
-	slist_node node;
-	struct Table *table;
-	uint16 attnum; /* from 0 */
-	uint16 decode;
-	uint16 scale;
-	GpuScanClass cls;
-	uint64 layout_hash; /* of what else decoding depends on */
-	GpuScanDictionary *dictionary;
-	uint64 dictionary_size; /* as it is counted */
-	uint32 nchunks;
-	uint32 nslots;
-	Chunk **chunks; /* of each range below nslots, or NULL, or UNFIT */
-	uint64 used;	/* when, by the clock of requests */
-	uint64 hits;
-	uint64 bytes;
-} Column;
-
-/* Instead of a chunk: a value of the range cannot be cached. */
-static Chunk unfit;
-#define UNFIT (&unfit)
-
-/* A relation's file on a device, which has columns of its own */
-typedef struct TableKey
-{
-	GpuScanCacheName name;
-	const GpuScanOpenDevice *device;
-} TableKey;
-
-typedef struct Table
-{
-	TableKey key;
-	slist_head columns;
-	uint32 nranges;
-	GpuScanRangeState **ranges; /* or NULL */
-	uint64 *loading;			/* the request that loads the range, or 0 */
-	uint32 pins;
-	bool pinned; /* its columns are not dropped for others */
-	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
-	bool dead;
-} Table;
-
-typedef struct TableEntry
-{
-	TableKey key;
-	Table *table;
-} TableEntry;
-
-struct GpuScanCacheUse
-{
-	MemoryContext context;
-	const GpuScanOpenDevice *device;
-	const GpuScanProgram *program;
-	const GpuScanLayout *const *layouts;
-	uint32 nlayouts;
-	uint64 began;					   /* by the clock of requests */
-	Table **tables;					   /* of each layout, pinned, or NULL */
-	Column ***columns;				   /* of each layout and input */
-	GpuScanDictionary ***dictionaries; /* the same */
-	List *segments;					   /* GpuScanCachedSegment that the device was given */
-	Chunk **pinned;
-	uint32 npinned;
-	uint32 max_pinned;
-	uint32 reloads_left;
-	bool loads;		 /* ranges are marked as loading */
-	bool background; /* its backend only loads */
-};
-
-static MemoryContext cache_context;
-static HTAB *tables;
+MemoryContext gpuscan_cache_context;
+HTAB *gpuscan_cache_tables;
 static uint64 request_clock = 0;
-static uint64 total_bytes = 0;
-
-static uint64
-cache_limit(void)
-{
-	return (uint64) gpuscan_cpu_cache_size * 1024 * 1024;
-}
 
 void
 gpuscan_cache_setup(void)
@@ -141,95 +51,11 @@ gpuscan_cache_setup(void)
 		.entrysize = sizeof(TableEntry),
 	};
 
-	cache_context =
+	gpuscan_cache_context =
 		AllocSetContextCreate(TopMemoryContext, "gpuscan cache", ALLOCSET_DEFAULT_SIZES);
-	ctl.hcxt = cache_context;
-	tables = hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
-/* ---- chunks ---- */
-
-static void
-free_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
-{
-	total_bytes -= chunk->chunk->size;
-	device->ops->free_chunk(device->device, chunk->chunk);
-	pfree(chunk);
-}
-
-static void
-unpin_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
-{
-	if (--chunk->pins == 0 && chunk->dropped)
-		free_chunk(device, chunk);
-}
-
-static Chunk *
-get_chunk(const Column *column, uint32 range)
-{
-	return range < column->nslots ? column->chunks[range] : NULL;
-}
-
-static void
-drop_chunk(Column *column, uint32 range)
-{
-	Chunk *chunk = get_chunk(column, range);
-
-	if (chunk == NULL)
-		return;
-	column->chunks[range] = NULL;
-	if (chunk == UNFIT)
-		return;
-	column->nchunks--;
-	column->bytes -= chunk->chunk->size;
-	if (chunk->pins > 0)
-		chunk->dropped = true;
-	else
-		free_chunk(column->table->key.device, chunk);
-}
-
-static void
-put_chunk(Column *column, uint32 range, Chunk *chunk)
-{
-	if (range >= column->nslots)
-	{
-		uint32 n = Max(range + 1, column->nslots * 2);
-		Chunk **chunks = MemoryContextAllocExtended(cache_context, n * sizeof(Chunk *),
-													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-
-		if (column->chunks != NULL)
-		{
-			memcpy(chunks, column->chunks, column->nslots * sizeof(Chunk *));
-			pfree(column->chunks);
-		}
-		column->chunks = chunks;
-		column->nslots = n;
-	}
-	column->chunks[range] = chunk;
-}
-
-/* The size of a dictionary as it is now. */
-static void
-count_dictionary(Column *column)
-{
-	uint64 size = column->dictionary ? gpuscan_dictionary_size(column->dictionary) : 0;
-
-	total_bytes += size - column->dictionary_size;
-	column->dictionary_size = size;
-}
-
-static void
-free_dictionary(Column *column)
-{
-	const GpuScanOpenDevice *device = column->table->key.device;
-
-	if (column->dictionary == NULL)
-		return;
-	if (device->ops->forget_dictionary != NULL)
-		device->ops->forget_dictionary(device->device, column->dictionary);
-	gpuscan_dictionary_free(column->dictionary);
-	column->dictionary = NULL;
-	count_dictionary(column);
+	ctl.hcxt = gpuscan_cache_context;
+	gpuscan_cache_tables =
+		hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /* ---- tables ---- */
@@ -242,8 +68,8 @@ free_table(Table *table)
 		Column *column = slist_container(Column, node, slist_pop_head_node(&table->columns));
 
 		for (uint32 i = 0; i < column->nslots; i++)
-			drop_chunk(column, i);
-		free_dictionary(column);
+			gpuscan_cache_drop_chunk(column, i);
+		gpuscan_cache_free_dictionary(column);
 		if (column->chunks != NULL)
 			pfree(column->chunks);
 		pfree(column);
@@ -252,7 +78,7 @@ free_table(Table *table)
 	{
 		if (table->ranges[i] != NULL)
 		{
-			total_bytes -= sizeof(GpuScanRangeState);
+			gpuscan_cache_bytes -= sizeof(GpuScanRangeState);
 			pfree(table->ranges[i]);
 		}
 	}
@@ -268,7 +94,7 @@ free_table(Table *table)
 static void
 forget_table(Table *table)
 {
-	hash_search(tables, &table->key, HASH_REMOVE, NULL);
+	hash_search(gpuscan_cache_tables, &table->key, HASH_REMOVE, NULL);
 	table->dead = true;
 	if (table->pins == 0)
 		free_table(table);
@@ -288,7 +114,7 @@ forget_relation(Oid database, Oid relid, const TableKey *keep)
 	HASH_SEQ_STATUS status;
 	TableEntry *entry;
 
-	hash_seq_init(&status, tables);
+	hash_seq_init(&status, gpuscan_cache_tables);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		const GpuScanCacheName *name = &entry->key.name;
@@ -305,7 +131,7 @@ find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 {
 	TableKey key = {.name = *name, .device = device};
 	bool found;
-	TableEntry *entry = hash_search(tables, &key, HASH_FIND, NULL);
+	TableEntry *entry = hash_search(gpuscan_cache_tables, &key, HASH_FIND, NULL);
 	Table *table;
 
 	if (entry != NULL)
@@ -313,9 +139,9 @@ find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 
 	/* A file that is not the relation's any more is never asked for again. */
 	forget_relation(name->node.dbNode, name->relid, &key);
-	table = MemoryContextAllocZero(cache_context, sizeof(Table));
+	table = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Table));
 	table->key = key;
-	entry = hash_search(tables, &key, HASH_ENTER, &found);
+	entry = hash_search(gpuscan_cache_tables, &key, HASH_ENTER, &found);
 	entry->table = table;
 	return table;
 }
@@ -331,8 +157,8 @@ reserve_ranges(Table *table, uint32 map_page)
 
 	if (n <= table->nranges)
 		return;
-	ranges = MemoryContextAllocExtended(cache_context, n * sizeof(ranges[0]), flags);
-	loading = MemoryContextAllocExtended(cache_context, n * sizeof(loading[0]), flags);
+	ranges = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(ranges[0]), flags);
+	loading = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(loading[0]), flags);
 	if (table->nranges > 0)
 	{
 		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
@@ -351,10 +177,10 @@ drop_range(Table *table, uint32 range)
 	slist_iter iter;
 
 	slist_foreach(iter, &table->columns)
-		drop_chunk(slist_container(Column, node, iter.cur), range);
+		gpuscan_cache_drop_chunk(slist_container(Column, node, iter.cur), range);
 	if (table->ranges[range] != NULL)
 	{
-		total_bytes -= sizeof(GpuScanRangeState);
+		gpuscan_cache_bytes -= sizeof(GpuScanRangeState);
 		pfree(table->ranges[range]);
 		table->ranges[range] = NULL;
 	}
@@ -404,7 +230,7 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 			column->scale == input->scale && column->cls == cls && column->layout_hash == hash)
 			return column;
 	}
-	column = MemoryContextAllocZero(cache_context, sizeof(Column));
+	column = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Column));
 	column->table = table;
 	column->attnum = attnum;
 	column->decode = input->decode;
@@ -415,54 +241,6 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 	return column;
 }
 
-/* Drops chunks of a column, from its last range on, until there is room. */
-static void
-shrink_column(Column *column, uint64 bytes)
-{
-	for (uint32 i = column->nslots; i > 0 && total_bytes + bytes > cache_limit(); i--)
-		drop_chunk(column, i - 1);
-	if (column->nchunks == 0 && column->table->pins == 0)
-		free_dictionary(column);
-}
-
-/*
- * Makes room at the cost of columns not used since the request began, or of none
- * if nobody waits for it.  False: there is none.
- */
-static bool
-make_room(const GpuScanCacheUse *use, uint64 bytes)
-{
-	uint64 began = use->background ? 0 : use->began;
-
-	while (total_bytes + bytes > cache_limit())
-	{
-		HASH_SEQ_STATUS status;
-		TableEntry *entry;
-		Column *victim = NULL;
-
-		hash_seq_init(&status, tables);
-		while ((entry = hash_seq_search(&status)) != NULL)
-		{
-			slist_iter iter;
-
-			if (entry->table->pinned)
-				continue;
-			slist_foreach(iter, &entry->table->columns)
-			{
-				Column *column = slist_container(Column, node, iter.cur);
-
-				if (column->nchunks > 0 && column->used < began &&
-					(victim == NULL || column->used < victim->used))
-					victim = column;
-			}
-		}
-		if (victim == NULL)
-			return false;
-		shrink_column(victim, bytes);
-	}
-	return true;
-}
-
 /* ---- a request ---- */
 
 GpuScanCacheUse *
@@ -470,7 +248,7 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 				  const GpuScanLayout *const *layouts, uint32 nlayouts)
 {
 	MemoryContext context =
-		AllocSetContextCreate(cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
+		AllocSetContextCreate(gpuscan_cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
 	GpuScanCacheUse *use = MemoryContextAllocZero(context, sizeof(GpuScanCacheUse));
 
 	use->context = context;
@@ -497,7 +275,7 @@ gpuscan_cache_release(GpuScanCacheUse *use)
 			use->device->ops->forget_segment(use->device->device, lfirst(lc));
 	}
 	for (uint32 i = 0; i < use->npinned; i++)
-		unpin_chunk(use->device, use->pinned[i]);
+		gpuscan_cache_unpin_chunk(use->device, use->pinned[i]);
 	for (uint32 i = 0; i < use->nlayouts; i++)
 	{
 		Table *table = use->tables[i];
@@ -534,7 +312,7 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 
 		if (column->dictionary == NULL && cls != GPUSCAN_BOOL)
 			column->dictionary = gpuscan_dictionary_create(cls);
-		count_dictionary(column);
+		gpuscan_cache_count_dictionary(column);
 		if (!use->background)
 			column->used = use->began;
 		use->columns[layout][i] = column;
@@ -621,16 +399,6 @@ describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *sta
 	return true;
 }
 
-/*
- * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
- * to the last byte, or what does not fit would be read again and again.
- */
-static bool
-has_spare_room(void)
-{
-	return total_bytes < cache_limit() / 16 * 15;
-}
-
 typedef enum RangeStatus
 {
 	RANGE_USELESS, /* it cannot be cached, or somebody loads it just now */
@@ -663,7 +431,8 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
 		return RANGE_USELESS;
 	if (!complete)
-		return is_loading || (use->background && !has_spare_room()) ? RANGE_USELESS : RANGE_TO_LOAD;
+		return is_loading || (use->background && !gpuscan_cache_has_spare_room()) ? RANGE_USELESS
+																				  : RANGE_TO_LOAD;
 
 	if (state->map_lsn != map_lsn)
 	{
@@ -824,11 +593,12 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 	}
 	if (old != NULL)
 		drop_range(table, state->range);
-	if (!make_room(use, sizeof(GpuScanRangeState)))
+	if (!gpuscan_cache_make_room(use, sizeof(GpuScanRangeState)))
 		return false;
-	table->ranges[state->range] = MemoryContextAlloc(cache_context, sizeof(GpuScanRangeState));
+	table->ranges[state->range] =
+		MemoryContextAlloc(gpuscan_cache_context, sizeof(GpuScanRangeState));
 	*table->ranges[state->range] = *state;
-	total_bytes += sizeof(GpuScanRangeState);
+	gpuscan_cache_bytes += sizeof(GpuScanRangeState);
 	return true;
 }
 
@@ -849,22 +619,22 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 		Column *column = use->columns[fill->layout][i];
 		GpuScanChunk *made = columns->chunks[i];
 
-		count_dictionary(column);
+		gpuscan_cache_count_dictionary(column);
 		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL &&
-			make_room(use, made->size))
+			gpuscan_cache_make_room(use, made->size))
 		{
-			Chunk *chunk = MemoryContextAllocZero(cache_context, sizeof(Chunk));
+			Chunk *chunk = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Chunk));
 
 			chunk->chunk = made;
-			put_chunk(column, range, chunk);
+			gpuscan_cache_put_chunk(column, range, chunk);
 			column->nchunks++;
 			column->bytes += made->size;
-			total_bytes += made->size;
+			gpuscan_cache_bytes += made->size;
 		}
 		else
 			use->device->ops->free_chunk(use->device->device, made);
 		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
-			put_chunk(column, range, UNFIT);
+			gpuscan_cache_put_chunk(column, range, UNFIT);
 	}
 	pfree(columns->chunks);
 	pfree(columns->unfit);
@@ -876,10 +646,10 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 uint64
 gpuscan_cache_evict(Oid database, Oid relid)
 {
-	uint64 before = total_bytes;
+	uint64 before = gpuscan_cache_bytes;
 
 	forget_relation(database, relid, NULL);
-	return before - total_bytes;
+	return before - gpuscan_cache_bytes;
 }
 
 static void
@@ -913,7 +683,7 @@ gpuscan_cache_report(GpuScanCacheRow *out, uint32 max)
 	TableEntry *entry;
 	uint32 n = 0;
 
-	hash_seq_init(&status, tables);
+	hash_seq_init(&status, gpuscan_cache_tables);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		slist_iter iter;
