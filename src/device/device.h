@@ -123,11 +123,12 @@ typedef struct GpuScanCachedSegment
 
 typedef struct GpuScanRequestStats
 {
-	uint64_t tuples; /* seen */
-	uint64_t passed; /* the filter was true */
+	uint64_t tuples;		 /* seen */
+	uint64_t passed;		 /* the filter was true */
 	uint64_t groups;
-	uint64_t busy_ns; /* summed over the device's threads */
-	uint64_t memory;  /* bytes held at the most */
+	uint64_t blocks_skipped; /* of cached ranges, by what their chunks say of their values */
+	uint64_t busy_ns;		 /* summed over the device's threads */
+	uint64_t memory;		 /* bytes held at the most */
 
 	/* Of a device with a memory of its own that compiles Programs, else 0 */
 	uint64_t bus_bytes;		 /* moved from and to the host's memory */
@@ -225,7 +226,7 @@ typedef struct GpuScanDeviceOps
 	 * The columns that a device has made, which no request uses any more.
 	 * move_chunk returns the chunk in another tier, and the old one is gone; NULL:
 	 * there is no room, and it stays what it was.  Before a segment, a dictionary
-	 * or a chunk of it is freed the device forgets it.  move_chunk and the last two
+	 * or a chunk of it is freed the device forgets it.  move_chunk and forget_dictionary
 	 * are NULL for a device that keeps chunks right behind their headers.
 	 */
 	void (*free_chunk)(GpuScanDevice *device, GpuScanChunk *chunk);
