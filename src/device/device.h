@@ -123,8 +123,8 @@ typedef struct GpuScanCachedSegment
 
 typedef struct GpuScanRequestStats
 {
-	uint64_t tuples;		 /* seen */
-	uint64_t passed;		 /* the filter was true */
+	uint64_t tuples; /* seen */
+	uint64_t passed; /* the filter was true */
 	uint64_t groups;
 	uint64_t blocks_skipped; /* of cached ranges, by what their chunks say of their values */
 	uint64_t busy_ns;		 /* summed over the device's threads */

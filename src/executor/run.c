@@ -111,7 +111,6 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	run->client = NULL;
 	gpuscan_feed_end(&run->feed);
 	node->counters.feed.cached += run->feed.counters.cached;
-	node->counters.feed.skipped += run->feed.counters.skipped;
 	node->counters.feed.read += run->feed.counters.read;
 	node->counters.feed.loaded += run->feed.counters.loaded;
 	node->counters.feed.loose += run->feed.counters.loose;
@@ -119,6 +118,7 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.stats.tuples += stats.tuples;
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;
+	node->counters.stats.blocks_skipped += stats.blocks_skipped;
 	node->counters.stats.busy_ns += stats.busy_ns;
 	node->counters.stats.bus_bytes += stats.bus_bytes;
 	node->counters.stats.kernel_ns += stats.kernel_ns;

@@ -12,15 +12,14 @@
  * here once their batch is done and the backend has confirmed that its pages were
  * pinned all the time.
  *
- * Whether a block is current is decided in look_at_range(), by what the backend
- * read of the visibility map; heap/README.md has the argument.  A range's chunks
+ * Whether a block is current is decided in cache_lookup.c.  A range's chunks
  * all have the tuples of the same blocks in the same state: a batch that brings
  * another state drops what was there.  Blocks that have changed are taken out of
  * the Range; their tuples stay in the chunks and are skipped.  As soon as such a
  * block is all-visible again the range is loaded anew, so that nothing is patched;
  * a request does not do that for more than a part of its ranges, for its own sake.
  *
- * Lifetimes: a request pins Tables, and chunks one by one.  A Table that is evicted while
+ * Lifetimes: a request pins Tables, and a segment (cache_segment.c) its chunks.  A Table that is evicted while
  * it is pinned is dead: nobody finds it any more, and the last pin frees it.
  *
  *-------------------------------------------------------------------------
@@ -35,9 +34,6 @@
 #include "storage/block.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-
-/* Ranges of which a request loads again what has changed: these, and an eighth of all. */
-#define MIN_RELOADS 16
 
 MemoryContext gpuscan_cache_context;
 HTAB *gpuscan_cache_tables;
@@ -63,6 +59,8 @@ gpuscan_cache_setup(void)
 static void
 free_table(Table *table)
 {
+	for (uint32 i = 0; i < table->nranges; i += GPUSCAN_MAP_RANGES)
+		gpuscan_cache_range_changes(table, i);
 	while (!slist_is_empty(&table->columns))
 	{
 		Column *column = slist_container(Column, node, slist_pop_head_node(&table->columns));
@@ -86,6 +84,7 @@ free_table(Table *table)
 	{
 		pfree(table->ranges);
 		pfree(table->loading);
+		pfree(table->kept);
 	}
 	pfree(table);
 }
@@ -146,21 +145,25 @@ find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 	return table;
 }
 
-/* Has room for ranges up to those of a map page. */
+/* Has room for the ranges of so many map pages. */
 static void
-reserve_ranges(Table *table, uint32 map_page)
+reserve_ranges(Table *table, uint32 npages)
 {
-	uint32 n = (map_page + 1) * GPUSCAN_MAP_RANGES;
+	uint32 n = npages * GPUSCAN_MAP_RANGES;
 	int flags = MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO;
 	GpuScanRangeState **ranges;
 	uint64 *loading;
+	slist_head *kept;
 
 	if (n <= table->nranges)
 		return;
 	ranges = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(ranges[0]), flags);
 	loading = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(loading[0]), flags);
+	kept = MemoryContextAllocZero(gpuscan_cache_context, npages * sizeof(kept[0]));
 	if (table->nranges > 0)
 	{
+		memcpy(kept, table->kept, table->nranges / GPUSCAN_MAP_RANGES * sizeof(kept[0]));
+		pfree(table->kept);
 		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
 		memcpy(loading, table->loading, table->nranges * sizeof(loading[0]));
 		pfree(table->ranges);
@@ -168,6 +171,7 @@ reserve_ranges(Table *table, uint32 map_page)
 	}
 	table->ranges = ranges;
 	table->loading = loading;
+	table->kept = kept;
 	table->nranges = n;
 }
 
@@ -260,7 +264,7 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 	use->tables = MemoryContextAllocZero(context, nlayouts * sizeof(Table *));
 	use->columns = MemoryContextAllocZero(context, nlayouts * sizeof(Column **));
 	use->dictionaries = MemoryContextAllocZero(context, nlayouts * sizeof(GpuScanDictionary **));
-	use->reloads_left = MIN_RELOADS;
+	use->reloads_left = GPUSCAN_MIN_RELOADS;
 	return use;
 }
 
@@ -270,12 +274,7 @@ gpuscan_cache_release(GpuScanCacheUse *use)
 	ListCell *lc;
 
 	foreach(lc, use->segments)
-	{
-		if (use->device->ops->forget_segment != NULL)
-			use->device->ops->forget_segment(use->device->device, lfirst(lc));
-	}
-	for (uint32 i = 0; i < use->npinned; i++)
-		gpuscan_cache_unpin_chunk(use->device, use->pinned[i]);
+		gpuscan_cache_release_segment(lfirst(lc));
 	for (uint32 i = 0; i < use->nlayouts; i++)
 	{
 		Table *table = use->tables[i];
@@ -320,229 +319,26 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 	}
 }
 
-static void
-pin_chunk(GpuScanCacheUse *use, Chunk *chunk)
+Table *
+gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *question, uint32 npages)
 {
-	if (use->npinned == use->max_pinned)
-	{
-		uint32 n = Max(use->max_pinned * 2, 1024);
-		Chunk **pinned = MemoryContextAllocHuge(use->context, n * sizeof(Chunk *));
+	uint32 layout = question->layout;
+	uint32 map_page = question->map_page;
+	uint32 max_pages = MaxBlockNumber / GPUSCAN_MAP_BLOCKS + 1;
+	Table *table;
 
-		if (use->npinned > 0)
-		{
-			memcpy(pinned, use->pinned, use->npinned * sizeof(Chunk *));
-			pfree(use->pinned);
-		}
-		use->pinned = pinned;
-		use->max_pinned = n;
-	}
-	chunk->pins++;
-	use->pinned[use->npinned++] = chunk;
-}
-
-/*
- * Describes the tuples of some of a range's blocks to the device.  False if it
- * need not see them.
- */
-static bool
-describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *state, uint64 blocks,
-			   GpuScanCachedRange *out, GpuScanCacheLookup *lookup)
-{
-	Column **columns = use->columns[layout];
-	int ninputs = use->program->ninputs;
-	const GpuScanChunk **chunks =
-		MemoryContextAlloc(use->context, Max(ninputs, 1) * sizeof(GpuScanChunk *));
-	GpuScanRows runs[GPUSCAN_RANGE_BLOCKS];
-	GpuScanRows *copy;
-	uint32 nruns = 0;
-	uint32 row = 0;
-
-	for (int i = 0; i < ninputs; i++)
-	{
-		columns[i]->hits++;
-		chunks[i] = get_chunk(columns[i], state->range)->chunk;
-	}
-	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-	{
-		/* blocks that were taken out of the state have their tuples in the chunks too */
-		uint32 n = state->ntuples[i];
-
-		if (n > 0 && (blocks & (UINT64CONST(1) << i)) != 0)
-		{
-			if (nruns > 0 && runs[nruns - 1].first + runs[nruns - 1].n == (int) row)
-				runs[nruns - 1].n += n;
-			else
-				runs[nruns++] = (GpuScanRows){row, n};
-			lookup->ntuples += n;
-		}
-		row += n;
-	}
-	if (nruns == 0)
-		return false;
-	if (!gpuscan_columns_may_pass(use->program, chunks))
-	{
-		lookup->nskipped += pg_popcount64(blocks);
-		return false;
-	}
-
-	for (int i = 0; i < ninputs; i++)
-		pin_chunk(use, get_chunk(columns[i], state->range));
-	copy = MemoryContextAlloc(use->context, nruns * sizeof(GpuScanRows));
-	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
-	*out = (GpuScanCachedRange){
-		.nruns = nruns,
-		.nblocks = pg_popcount64(blocks),
-		.runs = copy,
-		.chunks = chunks,
-		.dictionaries = (const GpuScanDictionary *const *) use->dictionaries[layout],
-	};
-	return true;
-}
-
-typedef enum RangeStatus
-{
-	RANGE_USELESS, /* it cannot be cached, or somebody loads it just now */
-	RANGE_TO_LOAD,
-	RANGE_TO_VERIFY,
-	RANGE_CURRENT
-} RangeStatus;
-
-/*
- * Finds out what to do with a range, of which `visible` blocks are all-visible.
- * `lsns` are those of `verify`, or NULL.  In a range that is current, *blocks are.
- */
-static RangeStatus
-look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_lsn, uint64 visible,
-			  uint64 verify, const XLogRecPtr *lsns, uint64 *blocks)
-{
-	Table *table = use->tables[layout];
-	GpuScanRangeState *state = table->ranges[range];
-	bool is_loading = table->loading[range] != 0 || table->dead;
-	bool complete = state != NULL;
-	bool has_unfit = false;
-
-	for (int i = 0; i < use->program->ninputs; i++)
-	{
-		Chunk *chunk = get_chunk(use->columns[layout][i], range);
-
-		complete &= chunk != NULL && chunk != UNFIT;
-		has_unfit |= chunk == UNFIT;
-	}
-	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
-		return RANGE_USELESS;
-	if (!complete)
-		return is_loading || (use->background && !gpuscan_cache_has_spare_room()) ? RANGE_USELESS
-																				  : RANGE_TO_LOAD;
-
-	if (state->map_lsn != map_lsn)
-	{
-		uint64 same = 0;
-
-		if (lsns == NULL)
-			return RANGE_TO_VERIFY;
-		for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-		{
-			uint64 bit = UINT64CONST(1) << i;
-
-			if ((verify & bit) != 0 && *lsns++ == state->lsns[i])
-				same |= bit;
-		}
-
-		/* The range takes the new LSN, with those blocks for which that was proven. */
-		state->blocks &= same & visible;
-		state->map_lsn = map_lsn;
-	}
-	*blocks = state->blocks & visible;
-	if (*blocks != visible && !is_loading && (use->background || use->reloads_left > 0))
-	{
-		use->reloads_left -= !use->background;
-		return RANGE_TO_LOAD;
-	}
-	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
-}
-
-static GpuScanCachedSegment *
-make_segment(GpuScanCacheUse *use, const GpuScanCachedRange *ranges, uint32 nranges)
-{
-	MemoryContext old = MemoryContextSwitchTo(use->context);
-	GpuScanCachedSegment *segment = palloc0(sizeof(GpuScanCachedSegment));
-
-	segment->nranges = nranges;
-	segment->ranges = ranges;
-	use->segments = lappend(use->segments, segment);
-	MemoryContextSwitchTo(old);
-	return segment;
-}
-
-bool
-gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
-					 GpuScanCachedSegment **segment)
-{
-	uint32 layout = lookup->layout;
-	GpuScanCachedRange *out;
-	uint32 max = 0;
-	uint32 n = 0;
-
-	if (layout >= use->nlayouts || lookup->map_page > MaxBlockNumber / GPUSCAN_MAP_BLOCKS)
-		return false;
-	use->background = lookup->background;
+	if (layout >= use->nlayouts || npages > max_pages || map_page > max_pages - npages)
+		return NULL;
+	use->background = question->background;
 	if (use->tables[layout] == NULL)
-		attach(use, layout, &lookup->name);
-	else if (memcmp(&use->tables[layout]->key.name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
-		return false;
-	use->tables[layout]->pinned = lookup->pinned;
-	if (lsns == NULL)
-		use->tables[layout]->loose =
-			lookup->loose || (lookup->map_page > 0 && use->tables[layout]->loose);
-	reserve_ranges(use->tables[layout], lookup->map_page);
-	if (lsns == NULL)
-		use->reloads_left += GPUSCAN_MAP_RANGES / 8;
-
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
-		max += lookup->visible[i] != 0;
-	out = MemoryContextAlloc(use->context, Max(max, 1) * sizeof(GpuScanCachedRange));
-	lookup->ntuples = 0;
-	lookup->nskipped = 0;
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
-	{
-		uint32 range = lookup->map_page * GPUSCAN_MAP_RANGES + i;
-		uint64 visible = lookup->visible[i];
-		uint64 verify = lookup->verify[i];
-		RangeStatus status = RANGE_USELESS;
-		uint64 blocks = 0;
-
-		/* The second time only what has been verified is new. */
-		if (lsns != NULL && verify == 0)
-			continue;
-		lookup->verify[i] = 0;
-		lookup->cached[i] = 0;
-		lookup->load[i] = false;
-		if (visible != 0)
-			status =
-				look_at_range(use, layout, range, lookup->map_lsn, visible, verify, lsns, &blocks);
-		if (lsns != NULL)
-			lsns += pg_popcount64(verify);
-
-		if (status == RANGE_TO_VERIFY)
-			lookup->verify[i] = visible & use->tables[layout]->ranges[range]->blocks;
-		if (status == RANGE_TO_VERIFY && lookup->verify[i] == 0)
-			status = RANGE_TO_LOAD;
-		if (status == RANGE_TO_LOAD)
-		{
-			lookup->load[i] = true;
-			use->tables[layout]->loading[range] = use->began;
-			use->loads = true;
-		}
-		if (status == RANGE_CURRENT && n < max && !use->background)
-		{
-			lookup->cached[i] = blocks;
-			if (describe_range(use, layout, use->tables[layout]->ranges[range], blocks, &out[n],
-							   lookup))
-				n++;
-		}
-	}
-	*segment = n > 0 ? make_segment(use, out, n) : NULL;
-	return true;
+		attach(use, layout, &question->name);
+	table = use->tables[layout];
+	if (memcmp(&table->key.name, &question->name, sizeof(GpuScanCacheName)) != 0)
+		return NULL;
+	table->pinned = question->pinned;
+	table->loose = question->loose;
+	reserve_ranges(table, map_page + npages);
+	return table;
 }
 
 GpuScanFill *
@@ -585,6 +381,7 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 {
 	GpuScanRangeState *old = table->ranges[state->range];
 
+	gpuscan_cache_range_changes(table, state->range);
 	if (old != NULL && same_state(old, state))
 	{
 		/* either LSN is from before the blocks were read, or was proven for them */

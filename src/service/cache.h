@@ -25,12 +25,19 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 				  const GpuScanLayout *const *layouts, uint32 nlayouts);
 extern void gpuscan_cache_release(GpuScanCacheUse *use);
 
+/* Answers a lookup; `lsns` may be NULL.  False: it is not well formed. */
+extern bool
+gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns);
+
+/* Answers a survey of so many pages; the same. */
+extern bool gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 npages);
+
 /*
- * Answers a lookup; `lsns` may be NULL.  *segment is what the device has to be
- * given for it, or NULL.  False: the lookup is not well formed.
+ * What the device has to be given for the answers since the last call, or, unless
+ * all is wanted, nothing while other answers will follow.  Returns how many.
  */
-extern bool gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup,
-								 const XLogRecPtr *lsns, GpuScanCachedSegment **segment);
+extern uint32
+gpuscan_cache_take_answers(GpuScanCacheUse *use, bool all, GpuScanCachedSegment *const **segments);
 
 /* Where the device puts the columns that a batch fills; NULL where they are not wanted. */
 extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill);

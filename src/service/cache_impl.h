@@ -55,6 +55,7 @@ typedef struct Table
 	uint32 nranges;
 	GpuScanRangeState **ranges; /* or NULL */
 	uint64 *loading;			/* the request that loads the range, or 0 */
+	slist_head *kept;			/* of each map page, segments that are valid */
 	uint32 pins;
 	bool pinned; /* its columns are not dropped for others */
 	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
@@ -67,6 +68,9 @@ typedef struct TableEntry
 	Table *table;
 } TableEntry;
 
+/* Ranges of which a request loads again what has changed: these, and an eighth of all. */
+#define GPUSCAN_MIN_RELOADS 16
+
 struct GpuScanCacheUse
 {
 	MemoryContext context;
@@ -78,21 +82,80 @@ struct GpuScanCacheUse
 	Table **tables;					   /* of each layout, pinned, or NULL */
 	Column ***columns;				   /* of each layout and input */
 	GpuScanDictionary ***dictionaries; /* the same */
-	List *segments;					   /* GpuScanCachedSegment that the device was given */
-	Chunk **pinned;
-	uint32 npinned;
-	uint32 max_pinned;
+	List *segments;					   /* Segments that it uses */
+	GpuScanCachedSegment **answers;	   /* of those, that the device has not been given yet */
+	uint32 nanswers;
+	uint32 max_answers;
 	uint32 reloads_left;
+	bool more;		 /* other answers will follow */
 	bool loads;		 /* ranges are marked as loading */
 	bool background; /* its backend only loads */
 };
+
+/*
+ * Ranges of one map page with the columns of a Program, cache_segment.c.  Chunks
+ * are pinned as long as it exists.
+ */
+typedef struct Segment
+{
+	GpuScanCachedSegment cached; /* what the device gets */
+	MemoryContext context;		 /* all of it */
+	Table *table;
+	uint32 map_page;
+	slist_node of_page; /* while it is valid */
+	dlist_node idle;	/* while it is valid and nobody uses it */
+	bool valid;
+	uint32 users; /* requests */
+	uint64 size;  /* as it is counted */
+	uint64 map_lsn;
+	uint64 ntuples;
+	uint32 nblocks;	 /* if they are all that a relation of so many has there; else 0 */
+	uint32 nwords;	 /* of: */
+	uint64 *visible; /* what the map said, by range, up to the last that is not 0 */
+	uint64 *blocks;	 /* those that are answered */
+	int ncolumns;
+	Column **columns;
+	const GpuScanDictionary **dictionaries;
+	uint32 nchunks;
+	Chunk **chunks;
+	GpuScanCachedRange *ranges;
+} Segment;
 
 /* cache.c: of all that is cached; and TableEntry by TableKey */
 extern MemoryContext gpuscan_cache_context;
 extern HTAB *gpuscan_cache_tables;
 
-/* cache_memory.c: the bytes of chunks, dictionaries and states of ranges */
+/*
+ * The table of a question, with room for so many pages of the map; pinned at the
+ * first question.  NULL: the question is not well formed.
+ */
+extern Table *
+gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *question, uint32 npages);
+
+/* cache_segment.c */
+
+/* To be called before anything that is known of a range changes, or a chunk of it moves. */
+extern void gpuscan_cache_range_changes(Table *table, uint32 range);
+
+/* The kept segment of a map page with those columns, or NULL. */
+extern Segment *
+gpuscan_cache_find_segment(Table *table, uint32 map_page, Column *const *columns, int ncolumns);
+
+/* A new segment, for at most so many ranges; used by the request, kept for others with keep. */
+extern Segment *
+gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_page, uint32 nranges);
+extern void
+gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64 blocks);
+extern void gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const uint64 *visible,
+									   const uint64 *blocks);
+
+/* Has the request use it: its answer is given to the device. */
+extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
+extern void gpuscan_cache_release_segment(Segment *segment);
+
+/* cache_memory.c: the bytes of chunks, dictionaries, states of ranges and segments */
 extern uint64 gpuscan_cache_bytes;
+extern uint64 gpuscan_cache_limit(void);
 
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;

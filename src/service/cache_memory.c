@@ -44,6 +44,7 @@ gpuscan_cache_drop_chunk(Column *column, uint32 range)
 
 	if (chunk == NULL)
 		return;
+	gpuscan_cache_range_changes(column->table, range);
 	column->chunks[range] = NULL;
 	if (chunk == UNFIT)
 		return;
@@ -72,6 +73,7 @@ gpuscan_cache_put_chunk(Column *column, uint32 range, Chunk *chunk)
 		column->chunks = chunks;
 		column->nslots = n;
 	}
+	gpuscan_cache_range_changes(column->table, range);
 	column->chunks[range] = chunk;
 }
 
@@ -100,8 +102,8 @@ gpuscan_cache_free_dictionary(Column *column)
 
 /* ---- room ---- */
 
-static uint64
-cache_limit(void)
+uint64
+gpuscan_cache_limit(void)
 {
 	return (uint64) gpuscan_cpu_cache_size * 1024 * 1024;
 }
@@ -110,7 +112,8 @@ cache_limit(void)
 static void
 shrink_column(Column *column, uint64 bytes)
 {
-	for (uint32 i = column->nslots; i > 0 && gpuscan_cache_bytes + bytes > cache_limit(); i--)
+	for (uint32 i = column->nslots; i > 0 && gpuscan_cache_bytes + bytes > gpuscan_cache_limit();
+		 i--)
 		gpuscan_cache_drop_chunk(column, i - 1);
 	if (column->nchunks == 0 && column->table->pins == 0)
 		gpuscan_cache_free_dictionary(column);
@@ -121,7 +124,7 @@ gpuscan_cache_make_room(const GpuScanCacheUse *use, uint64 bytes)
 {
 	uint64 began = use->background ? 0 : use->began;
 
-	while (gpuscan_cache_bytes + bytes > cache_limit())
+	while (gpuscan_cache_bytes + bytes > gpuscan_cache_limit())
 	{
 		HASH_SEQ_STATUS status;
 		TableEntry *entry;
@@ -153,5 +156,5 @@ gpuscan_cache_make_room(const GpuScanCacheUse *use, uint64 bytes)
 bool
 gpuscan_cache_has_spare_room(void)
 {
-	return gpuscan_cache_bytes < cache_limit() / 16 * 15;
+	return gpuscan_cache_bytes < gpuscan_cache_limit() / 16 * 15;
 }

@@ -342,7 +342,7 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	GpuScanSlot *slot = client->slot;
 
 	Assert(batch->state == GPUSCAN_BATCH_FILLING);
-	Assert(batch->nblocks > 0 || batch->shared->kind == GPUSCAN_KIND_LOOKUP);
+	Assert(batch->nblocks > 0 || batch->shared->kind >= GPUSCAN_KIND_SURVEY);
 	if (has_failed(client))
 		return;
 

@@ -115,9 +115,11 @@ extern bool gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch);
 extern bool gpuscan_client_has_cache(const GpuScanClient *client);
 
 /*
- * Makes an empty batch a question to the cache, for the caller to fill in before
+ * Make an empty batch a question to the cache, for the caller to fill in before
  * it is pushed; the answer is in the same place once it is completed.
  */
+extern GpuScanCacheSurvey *gpuscan_client_survey(GpuScanClientBatch *batch, uint32 *max_pages);
+extern bool gpuscan_client_is_survey(const GpuScanClientBatch *batch);
 extern GpuScanCacheLookup *gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns);
 
 /* Makes room for all pages of a range in an empty batch. */

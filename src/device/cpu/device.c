@@ -253,8 +253,7 @@ find_ranges(const GpuScanRequest *request, uint32_t *part)
 	{
 		for (*part = 0; *part < request->plan->nparts; (*part)++)
 		{
-			if (queued->taken[*part].segments < queued->nsegments &&
-				!request->part_is_busy[*part])
+			if (queued->taken[*part].segments < queued->nsegments && !request->part_is_busy[*part])
 				return queued;
 		}
 	}
