@@ -161,7 +161,9 @@ typedef struct GpuScanRequestOptions
 	uint64_t groups_expected;	  /* of an aggregation; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* bytes of all requests together */
-	uint64_t columns_limit; /* of columns in the device's own memory; others go to the host's */
+	uint64_t
+		columns_limit; /* bytes of all columns in the device's own memory; more go to the host's */
+	bool only_fills;   /* batches make columns, and nothing else comes of them */
 	void *arg;
 	void (*batch_done)(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred);
 	void (*finish_done)(void *arg, GpuScanCode code);

@@ -112,8 +112,7 @@ plan_map_page(GpuScanFeed *feed, Subject *subject, const GpuScanCacheLookup *ans
 /* ---- asking ---- */
 
 static void
-begin_question(GpuScanFeed *feed, const Subject *subject, uint32 map_page, bool more,
-			   GpuScanCacheQuestion *question)
+begin_question(const Subject *subject, uint32 map_page, bool more, GpuScanCacheQuestion *question)
 {
 	*question = (GpuScanCacheQuestion){
 		.name.node = subject->rel->rd_node,
@@ -123,7 +122,6 @@ begin_question(GpuScanFeed *feed, const Subject *subject, uint32 map_page, bool 
 		.more = more,
 		.loose = subject->loose,
 		.pinned = subject->pinned,
-		.background = feed->background,
 	};
 }
 
@@ -156,14 +154,14 @@ ask_survey(Inquiry *inquiry, const Question *question, bool more, GpuScanClientB
 	}
 	if (BufferIsValid(map))
 		ReleaseBuffer(map);
-	begin_question(inquiry->feed, subject, question->map_page, more || question->npages > max_pages,
+	begin_question(subject, question->map_page, more || question->npages > max_pages,
 				   &survey->question);
 	return any;
 }
 
 /* False if there is nothing to ask. */
 static bool
-ask_lookup(Inquiry *inquiry, const Question *question, bool more, GpuScanClientBatch *batch)
+ask_lookup(const Question *question, bool more, GpuScanClientBatch *batch)
 {
 	Subject *subject = question->subject;
 	uint32 first = question->map_page * GPUSCAN_MAP_RANGES;
@@ -192,7 +190,7 @@ ask_lookup(Inquiry *inquiry, const Question *question, bool more, GpuScanClientB
 		lookup->visible[i] &= all;
 		subject->loose |= lookup->visible[i] != all;
 	}
-	begin_question(inquiry->feed, subject, question->map_page, more, &lookup->question);
+	begin_question(subject, question->map_page, more, &lookup->question);
 	return is_any(lookup->visible);
 }
 
@@ -231,8 +229,8 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 	Question *question = list_nth(inquiry->questions, inquiry->asked++);
 	bool more = inquiry->asked < list_length(inquiry->questions);
 	bool survey = question->npages > 0;
-	bool any = survey ? ask_survey(inquiry, question, more, batch)
-					  : ask_lookup(inquiry, question, more, batch);
+	bool any =
+		survey ? ask_survey(inquiry, question, more, batch) : ask_lookup(question, more, batch);
 	XLogRecPtr *lsns;
 	uint32 max_pages;
 
@@ -283,6 +281,8 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 		take_lookup(inquiry, subject, lookup);
 	}
 	gpuscan_heap_count_tuples(subject->rel, question->ntuples);
+	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
+		inquiry->feed->counters.in_tier[tier] += question->in_tier[tier];
 	gpuscan_client_release(inquiry->feed->client, batch);
 	return true;
 }

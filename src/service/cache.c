@@ -75,10 +75,7 @@ free_table(Table *table)
 	for (uint32 i = 0; i < table->nranges; i++)
 	{
 		if (table->ranges[i] != NULL)
-		{
-			gpuscan_cache_bytes -= sizeof(GpuScanRangeState);
-			pfree(table->ranges[i]);
-		}
+			gpuscan_cache_free_state(table->key.device, table->ranges[i]);
 	}
 	if (table->nranges > 0)
 	{
@@ -184,8 +181,7 @@ drop_range(Table *table, uint32 range)
 		gpuscan_cache_drop_chunk(slist_container(Column, node, iter.cur), range);
 	if (table->ranges[range] != NULL)
 	{
-		gpuscan_cache_bytes -= sizeof(GpuScanRangeState);
-		pfree(table->ranges[range]);
+		gpuscan_cache_free_state(table->key.device, table->ranges[range]);
 		table->ranges[range] = NULL;
 	}
 }
@@ -249,7 +245,7 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 
 GpuScanCacheUse *
 gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
-				  const GpuScanLayout *const *layouts, uint32 nlayouts)
+				  const GpuScanLayout *const *layouts, uint32 nlayouts, bool background)
 {
 	MemoryContext context =
 		AllocSetContextCreate(gpuscan_cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
@@ -260,6 +256,7 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 	use->program = program;
 	use->layouts = layouts;
 	use->nlayouts = nlayouts;
+	use->background = background;
 	use->began = ++request_clock;
 	use->tables = MemoryContextAllocZero(context, nlayouts * sizeof(Table *));
 	use->columns = MemoryContextAllocZero(context, nlayouts * sizeof(Column **));
@@ -286,6 +283,8 @@ gpuscan_cache_release(GpuScanCacheUse *use)
 			if (table->loading[r] == use->began)
 				table->loading[r] = 0;
 		}
+		for (int c = 0; c < use->program->ninputs; c++)
+			gpuscan_cache_release_column(use->columns[i][c]);
 		unpin_table(table);
 	}
 	MemoryContextDelete(use->context);
@@ -312,8 +311,7 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 		if (column->dictionary == NULL && cls != GPUSCAN_BOOL)
 			column->dictionary = gpuscan_dictionary_create(cls);
 		gpuscan_cache_count_dictionary(column);
-		if (!use->background)
-			column->used = use->began;
+		gpuscan_cache_use_column(use, column);
 		use->columns[layout][i] = column;
 		use->dictionaries[layout][i] = column->dictionary;
 	}
@@ -329,7 +327,6 @@ gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *questio
 
 	if (layout >= use->nlayouts || npages > max_pages || map_page > max_pages - npages)
 		return NULL;
-	use->background = question->background;
 	if (use->tables[layout] == NULL)
 		attach(use, layout, &question->name);
 	table = use->tables[layout];
@@ -353,6 +350,8 @@ gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill)
 	table = use->tables[fill->layout];
 	if (table == NULL || fill->state.range >= table->nranges)
 		return NULL;
+	use->nfills++;
+	gpuscan_cache_expect_chunks(use, use->columns[fill->layout]);
 	columns = MemoryContextAlloc(use->context, sizeof(GpuScanFill));
 	columns->dictionaries = use->dictionaries[fill->layout];
 	columns->chunks = MemoryContextAllocZero(use->context, n * sizeof(GpuScanChunk *));
@@ -390,12 +389,11 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 	}
 	if (old != NULL)
 		drop_range(table, state->range);
-	if (!gpuscan_cache_make_room(use, sizeof(GpuScanRangeState)))
+	old = gpuscan_cache_make_state(use);
+	if (old == NULL)
 		return false;
-	table->ranges[state->range] =
-		MemoryContextAlloc(gpuscan_cache_context, sizeof(GpuScanRangeState));
-	*table->ranges[state->range] = *state;
-	gpuscan_cache_bytes += sizeof(GpuScanRangeState);
+	*old = *state;
+	table->ranges[state->range] = old;
 	return true;
 }
 
@@ -409,6 +407,7 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 
 	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
 		ntuples += fill->state.ntuples[i];
+	use->nfills--;
 	table->loading[range] = 0;
 	good = good && !table->dead && set_state(use, table, &fill->state);
 	for (int i = 0; i < use->program->ninputs; i++)
@@ -417,21 +416,12 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 		GpuScanChunk *made = columns->chunks[i];
 
 		gpuscan_cache_count_dictionary(column);
-		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL &&
-			gpuscan_cache_make_room(use, made->size))
-		{
-			Chunk *chunk = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Chunk));
-
-			chunk->chunk = made;
-			gpuscan_cache_put_chunk(column, range, chunk);
-			column->nchunks++;
-			column->bytes += made->size;
-			gpuscan_cache_bytes += made->size;
-		}
+		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL)
+			gpuscan_cache_put_chunk(use, column, range, made);
 		else
 			use->device->ops->free_chunk(use->device->device, made);
 		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
-			gpuscan_cache_put_chunk(column, range, UNFIT);
+			gpuscan_cache_put_unfit(column, range);
 	}
 	pfree(columns->chunks);
 	pfree(columns->unfit);
@@ -443,10 +433,10 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 uint64
 gpuscan_cache_evict(Oid database, Oid relid)
 {
-	uint64 before = gpuscan_cache_bytes;
+	uint64 before = gpuscan_cache_bytes();
 
 	forget_relation(database, relid, NULL);
-	return before - gpuscan_cache_bytes;
+	return before - gpuscan_cache_bytes();
 }
 
 static void
@@ -456,7 +446,9 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 		.database = table->key.name.node.dbNode,
 		.relid = table->key.name.relid,
 		.attnum = column->attnum + 1,
-		.bytes = column->bytes + column->dictionary_size,
+		.device = table->key.device->entry - gpuscan_shared->devices,
+		.device_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_DEVICE),
+		.host_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_HOST),
 		.hits = column->hits,
 		.used = column->used,
 		.pinned = table->pinned,

@@ -19,10 +19,14 @@ typedef struct GpuScanCacheUse GpuScanCacheUse;
 
 extern void gpuscan_cache_setup(void);
 
-/* Of a request on the device; the Program and the layouts, checked, stay until release. */
+/*
+ * Of a request on the device; the Program and the layouts, checked, stay until release.
+ * Where nobody waits, in the background, all is to be loaded that has changed, or is missing
+ * and has room.
+ */
 extern GpuScanCacheUse *
 gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
-				  const GpuScanLayout *const *layouts, uint32 nlayouts);
+				  const GpuScanLayout *const *layouts, uint32 nlayouts, bool background);
 extern void gpuscan_cache_release(GpuScanCacheUse *use);
 
 /* Answers a lookup; `lsns` may be NULL.  False: it is not well formed. */
@@ -45,6 +49,18 @@ extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScan
 /* Takes the columns over, or, unless `good`, throws them away. */
 extern void gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill,
 								   GpuScanFill *columns, bool good);
+
+/* Bytes of columns that a request may have the device put into memory of its own. */
+extern uint64 gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background);
+
+/*
+ * Has what is cached lie in the right memory, a little of it, in a turn of the main
+ * loop that is `idle`.  True: there may be more to do.
+ */
+extern bool gpuscan_cache_tidy(bool idle);
+
+/* The settings were read again. */
+extern void gpuscan_cache_limits_changed(void);
 
 /* Drops what is cached of a relation, in any of its files; returns the bytes. */
 extern uint64 gpuscan_cache_evict(Oid database, Oid relid);

@@ -15,6 +15,8 @@
 #include "service/cache.h"
 #include "utils/hsearch.h"
 
+#define TIERS (GPUSCAN_TIER_HOST + 1)
+
 typedef struct Chunk
 {
 	GpuScanChunk *chunk;
@@ -35,10 +37,13 @@ typedef struct Column
 	uint64 dictionary_size; /* as it is counted */
 	uint32 nchunks;
 	uint32 nslots;
-	Chunk **chunks; /* of each range below nslots, or NULL, or UNFIT */
-	uint64 used;	/* when, by the clock of requests */
+	Chunk **chunks;		 /* of each range below nslots, or NULL, or UNFIT */
+	uint64 bytes[TIERS]; /* of chunks there */
+	uint32 ends[TIERS];	 /* no chunk of this range or one above lies there */
+	uint32 swaps;		 /* chunks that may drive others out of device memory before the next use */
+	uint32 users;		 /* requests */
+	uint64 used;		 /* when, by the clock of requests */
 	uint64 hits;
-	uint64 bytes;
 } Column;
 
 /* A relation's file on a device, which has columns of its own */
@@ -87,6 +92,7 @@ struct GpuScanCacheUse
 	uint32 nanswers;
 	uint32 max_answers;
 	uint32 reloads_left;
+	uint32 nfills;	 /* batches under way that fill */
 	bool more;		 /* other answers will follow */
 	bool loads;		 /* ranges are marked as loading */
 	bool background; /* its backend only loads */
@@ -109,10 +115,11 @@ typedef struct Segment
 	uint64 size;  /* as it is counted */
 	uint64 map_lsn;
 	uint64 ntuples;
-	uint32 nblocks;	 /* if they are all that a relation of so many has there; else 0 */
-	uint32 nwords;	 /* of: */
-	uint64 *visible; /* what the map said, by range, up to the last that is not 0 */
-	uint64 *blocks;	 /* those that are answered */
+	uint32 in_tier[TIERS]; /* as in GpuScanCacheQuestion */
+	uint32 nblocks;		   /* if they are all that a relation of so many has there; else 0 */
+	uint32 nwords;		   /* of: */
+	uint64 *visible;	   /* what the map said, by range, up to the last that is not 0 */
+	uint64 *blocks;		   /* those that are answered */
 	int ncolumns;
 	Column **columns;
 	const GpuScanDictionary **dictionaries;
@@ -153,10 +160,6 @@ extern void gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const u
 extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
 extern void gpuscan_cache_release_segment(Segment *segment);
 
-/* cache_memory.c: the bytes of chunks, dictionaries, states of ranges and segments */
-extern uint64 gpuscan_cache_bytes;
-extern uint64 gpuscan_cache_limit(void);
-
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;
 #define UNFIT (&gpuscan_cache_unfit)
@@ -167,24 +170,48 @@ get_chunk(const Column *column, uint32 range)
 	return range < column->nslots ? column->chunks[range] : NULL;
 }
 
-extern void gpuscan_cache_put_chunk(Column *column, uint32 range, Chunk *chunk);
+/* ---- cache_memory.c ---- */
+
+/* All bytes, of every device: those of chunks, dictionaries, states of ranges, and segments */
+extern uint64 gpuscan_cache_bytes(void);
+
+/* Of the host's memory, what all but chunks may take; and that it takes more, or less */
+extern uint64 gpuscan_cache_overhead_limit(void);
+extern void gpuscan_cache_count_overhead(const GpuScanOpenDevice *device, int64 bytes);
+
+/* A new state of a range; NULL: there is no room. */
+extern GpuScanRangeState *gpuscan_cache_make_state(const GpuScanCacheUse *use);
+extern void gpuscan_cache_free_state(const GpuScanOpenDevice *device, GpuScanRangeState *state);
+
+/* Takes a new chunk, which goes back to the device where there is no room for it. */
+extern void gpuscan_cache_put_chunk(const GpuScanCacheUse *use, Column *column, uint32 range,
+									GpuScanChunk *made);
+extern void gpuscan_cache_put_unfit(Column *column, uint32 range);
 extern void gpuscan_cache_drop_chunk(Column *column, uint32 range);
 extern void gpuscan_cache_unpin_chunk(const GpuScanOpenDevice *device, Chunk *chunk);
 
-/* Counts a dictionary's bytes as they are now. */
-extern void gpuscan_cache_count_dictionary(Column *column);
+extern void gpuscan_cache_count_dictionary(Column *column); /* as it is now */
 extern void gpuscan_cache_free_dictionary(Column *column);
 
-/*
- * Makes room at the cost of columns not used since the request began, or of none
- * if nobody waits for it.  False: there is none.
- */
-extern bool gpuscan_cache_make_room(const GpuScanCacheUse *use, uint64 bytes);
+/* Of a column in a tier, with its dictionary */
+extern uint64 gpuscan_cache_column_bytes(const Column *column, GpuScanTier tier);
+
+/* Counts blocks by the tier in which their chunks lie. */
+extern void
+gpuscan_cache_count_blocks(const GpuScanOpenDevice *device, const GpuScanChunk *const *chunks,
+						   int nchunks, uint32 nblocks, uint32 *in_tier);
+
+/* A request uses the column, and does not any more. */
+extern void gpuscan_cache_use_column(const GpuScanCacheUse *use, Column *column);
+extern void gpuscan_cache_release_column(Column *column);
+
+/* Makes room in the device's own memory for the chunks that batches under way will bring. */
+extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns);
 
 /*
  * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
  * to the last byte, or what does not fit would be read again and again.
  */
-extern bool gpuscan_cache_has_spare_room(void);
+extern bool gpuscan_cache_has_spare_room(const GpuScanOpenDevice *device);
 
 #endif /* GPUSCAN_CACHE_IMPL_H */

@@ -49,8 +49,9 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
 		return RANGE_UNFIT;
 	if (!complete)
-		return is_loading || (use->background && !gpuscan_cache_has_spare_room()) ? RANGE_USELESS
-																				  : RANGE_TO_LOAD;
+		return is_loading || (use->background && !gpuscan_cache_has_spare_room(use->device))
+				   ? RANGE_USELESS
+				   : RANGE_TO_LOAD;
 
 	if (state->map_lsn != map_lsn)
 	{
@@ -95,13 +96,29 @@ is_answer(const Segment *segment, XLogRecPtr map_lsn, const uint64 *visible)
 	return true;
 }
 
+/* Adds what a segment has to the answer. */
+static void
+count_answer(GpuScanCacheQuestion *question, const Segment *segment)
+{
+	question->ntuples += segment->ntuples;
+	for (int tier = 0; tier < TIERS; tier++)
+		question->in_tier[tier] += segment->in_tier[tier];
+}
+
+static void
+count_nothing(GpuScanCacheQuestion *question)
+{
+	question->ntuples = 0;
+	memset(question->in_tier, 0, sizeof(question->in_tier));
+}
+
 /* Answers a lookup from a kept segment. */
 static void
 answer_from_segment(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, Segment *segment)
 {
 	Size size = segment->nwords * sizeof(uint64);
 
-	lookup->question.ntuples = segment->ntuples;
+	count_answer(&lookup->question, segment);
 	lookup->whole = memcmp(segment->blocks, segment->visible, size) == 0;
 	if (!lookup->whole)
 	{
@@ -168,7 +185,8 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 		use->more |= lookup->verify[i] != 0;
 		keep &= status == RANGE_UNFIT || (status == RANGE_CURRENT && blocks == visible[i]);
 	}
-	lookup->question.ntuples = segment != NULL ? segment->ntuples : 0;
+	if (segment != NULL)
+		count_answer(&lookup->question, segment);
 	if (keep)
 		gpuscan_cache_keep_segment(segment, lookup->map_lsn, visible, lookup->cached);
 	if (segment != NULL)
@@ -184,6 +202,7 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 
 	if (table == NULL)
 		return false;
+	count_nothing(&lookup->question);
 	use->more = lookup->question.more;
 	segment = gpuscan_cache_find_segment(table, lookup->question.map_page, use->columns[layout],
 										 use->program->ninputs);
@@ -203,10 +222,10 @@ gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 np
 {
 	const GpuScanCacheQuestion question = survey->question;
 	Table *table = gpuscan_cache_question(use, &question, npages);
-	uint64 ntuples = 0;
 
 	if (table == NULL)
 		return false;
+	count_nothing(&survey->question);
 	use->more = question.more;
 	for (uint32 i = 0; i < npages; i++)
 	{
@@ -222,11 +241,10 @@ gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 np
 		use->more |= !page->cached;
 		if (!page->cached)
 			continue;
-		ntuples += segment->ntuples;
+		count_answer(&survey->question, segment);
 		if (!use->background)
 			gpuscan_cache_use_segment(use, segment);
 	}
-	survey->question.ntuples = ntuples;
 	return true;
 }
 

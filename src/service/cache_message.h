@@ -45,9 +45,12 @@ typedef struct GpuScanCacheQuestion
 	bool more;		 /* another question follows, whatever the answer is */
 	bool loose;		 /* blocks of the relation are known not to be all-visible */
 	bool pinned;	 /* its columns are not dropped for others */
-	bool background; /* nobody waits: load all that has changed, or is missing and has room */
 
-	uint64 ntuples; /* the answer: of the cached blocks */
+	/* The answer: of the cached blocks */
+	uint64 ntuples;
+
+	/* and those all of whose columns lie in the device's own memory, and others; 0 if it has none */
+	uint32 in_tier[GPUSCAN_TIER_HOST + 1];
 } GpuScanCacheQuestion;
 
 typedef struct GpuScanCacheMapPage
@@ -106,7 +109,9 @@ typedef struct GpuScanCacheRow
 	int attnum;
 	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
 	int64 blocks;
-	int64 bytes;
+	uint32 device;		/* of those of the server */
+	int64 device_bytes; /* in its own memory, and in the host's */
+	int64 host_bytes;
 	int64 hits;	 /* ranges that it answered */
 	uint64 used; /* the greater, the later */
 	bool pinned;

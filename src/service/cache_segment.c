@@ -44,7 +44,7 @@ free_segment(Segment *segment)
 	for (uint32 i = 0; i < segment->nchunks; i++)
 		gpuscan_cache_unpin_chunk(device, segment->chunks[i]);
 	segments_bytes -= segment->size;
-	gpuscan_cache_bytes -= segment->size;
+	gpuscan_cache_count_overhead(device, -(int64) segment->size);
 	MemoryContextDelete(segment->context);
 }
 
@@ -147,6 +147,8 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 		chunks[i] = chunk->chunk;
 		segment->chunks[segment->nchunks++] = chunk;
 	}
+	gpuscan_cache_count_blocks(segment->table->key.device, chunks, n, pg_popcount64(blocks),
+							   segment->in_tier);
 	copy = MemoryContextAlloc(segment->context, nruns * sizeof(GpuScanRows));
 	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
 	segment->ranges[segment->cached.nranges++] = (GpuScanCachedRange){
@@ -208,7 +210,7 @@ gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment)
 		/* new */
 		segment->size = MemoryContextMemAllocated(segment->context, false);
 		segments_bytes += segment->size;
-		gpuscan_cache_bytes += segment->size;
+		gpuscan_cache_count_overhead(use->device, segment->size);
 	}
 	else if (segment->users == 0)
 		dlist_delete(&segment->idle);
@@ -242,7 +244,7 @@ gpuscan_cache_release_segment(Segment *segment)
 		return;
 	}
 	dlist_push_tail(&idle_segments, &segment->idle);
-	while (segments_bytes > gpuscan_cache_limit() / SEGMENTS_SHARE &&
+	while (segments_bytes > gpuscan_cache_overhead_limit() / SEGMENTS_SHARE &&
 		   !dlist_is_empty(&idle_segments))
 		invalidate(dlist_head_element(Segment, idle, &idle_segments));
 }

@@ -137,6 +137,8 @@ typedef struct GpuScanChannel
 	uint64 tuples_expected;				/* 0: unknown */
 	uint64 groups_expected;				/* the same */
 	GpuScanPass pass;
+	bool background; /* it only loads columns */
+	char device[16]; /* where it had better run, or empty */
 	uint32 nlayouts;
 	uint32 request_size;
 	GpuScanFault fault;

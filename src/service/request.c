@@ -365,6 +365,8 @@ static bool
 begin(Request *request)
 {
 	GpuScanChannel *chan;
+	char device[sizeof(chan->device)];
+	bool background;
 
 	request->mapping = gpuscan_mapping_take(request->slot->channel);
 	if (request->mapping == NULL)
@@ -402,7 +404,9 @@ begin(Request *request)
 		join(request);
 		return true;
 	}
-	set_device(request, gpuscan_devices_take());
+	strlcpy(device, chan->device, sizeof(device));
+	background = chan->background;
+	set_device(request, gpuscan_devices_take(device));
 	if (chan->pass.mask >= GPUSCAN_MAX_PASSES || (chan->pass.mask & (chan->pass.mask + 1)) != 0 ||
 		chan->pass.number > chan->pass.mask)
 		reject(request, "its pass is not well formed");
@@ -418,6 +422,8 @@ begin(Request *request)
 			.groups_expected = chan->groups_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
 			.device_memory_limit = gpuscan_devices_memory_limit(request->device->entry),
+			.columns_limit = gpuscan_cache_columns_limit(request->device, background),
+			.only_fills = background,
 			.arg = request,
 			.batch_done = batch_done,
 			.finish_done = finish_done,
@@ -430,7 +436,7 @@ begin(Request *request)
 		if (request->running != NULL && request->program->aggregate &&
 			request->device->ops->push_cached != NULL)
 			request->cache = gpuscan_cache_use(request->device, request->program, request->layouts,
-											   request->nlayouts);
+											   request->nlayouts, background);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;

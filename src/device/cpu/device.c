@@ -332,13 +332,13 @@ run_batch(GpuScanRequest *request)
 	uint64_t start;
 
 	partial = begin_work(request, false, 0, &code, &start);
-	if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && !request->options.only_fills)
 	{
 		code = gpuscan_cpu_partial_run(partial, &queued->batch);
 		ndeferred = partial->ndeferred;
-		if (code == GPUSCAN_OK && queued->batch.fill != NULL)
-			gpuscan_cpu_fill(partial, &queued->batch);
 	}
+	if (code == GPUSCAN_OK && queued->batch.fill != NULL)
+		gpuscan_cpu_fill(partial, &queued->batch);
 	end_work(request, partial, code, start);
 
 	/* after the counters, so that they are complete once every batch is answered */
