@@ -21,6 +21,9 @@ CREATE FUNCTION gpuscan_devices(
     OUT memory_total pg_catalog.int8,
     OUT memory_limit pg_catalog.int8,
     OUT memory_used pg_catalog.int8,
+    OUT cache_limit pg_catalog.int8,
+    OUT cache_used pg_catalog.int8,
+    OUT host_cache_used pg_catalog.int8,
     OUT running pg_catalog.int4,
     OUT served pg_catalog.int8,
     OUT failures pg_catalog.int8)
@@ -42,7 +45,7 @@ CREATE VIEW gpuscan_activity AS
 
 CREATE VIEW gpuscan_devices AS
     SELECT d.device, d.name, d.state, d.memory_total, d.memory_limit, d.memory_used,
-           d.running, d.served, d.failures
+           d.cache_limit, d.cache_used, d.host_cache_used, d.running, d.served, d.failures
     FROM @extschema@.gpuscan_devices() d;
 
 CREATE VIEW gpuscan_service AS
@@ -54,7 +57,9 @@ CREATE FUNCTION gpuscan_cache(
     OUT attnum pg_catalog.int2,
     OUT encoding pg_catalog.text,
     OUT blocks pg_catalog.int8,
-    OUT bytes pg_catalog.int8,
+    OUT device pg_catalog.text,
+    OUT device_bytes pg_catalog.int8,
+    OUT host_bytes pg_catalog.int8,
     OUT hits pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'gpuscan_cache'
@@ -65,7 +70,8 @@ CREATE VIEW gpuscan_cache AS
     SELECT d.datname AS database, k.oid::pg_catalog.regclass AS relation, a.attname AS "column", c.encoding,
            c.blocks AS blocks_cached, k.relallvisible AS blocks_settled,
            greatest(k.relpages OPERATOR(pg_catalog.-) k.relallvisible, 0) AS blocks_loose,
-           c.bytes, c.hits
+           c.device, coalesce(c.device_bytes, 0) OPERATOR(pg_catalog.+) c.host_bytes AS bytes,
+           c.device_bytes, c.host_bytes, c.hits
     FROM @extschema@.gpuscan_cache() c
          LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
          LEFT JOIN pg_catalog.pg_class k ON k.oid OPERATOR(pg_catalog.=) c.relid

@@ -19,6 +19,7 @@ bool gpuscan_force = false;
 bool gpuscan_explain_rejected = false;
 char *gpuscan_device = NULL;
 int gpuscan_device_memory_limit = 0;
+int gpuscan_device_cache_size = -1;
 int gpuscan_max_device_failures = 3;
 int gpuscan_kernel_cache_size = 256;
 int gpuscan_cpu_threads = 0;
@@ -84,6 +85,12 @@ gpuscan_define_settings(void)
 							"0 means 80 percent of the device's memory.",
 							&gpuscan_device_memory_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"gpuscan.device_cache_size",
+		"Sets the memory for columns that one CUDA device keeps between queries.",
+		"-1 means half of gpuscan.device_memory_limit; 0 keeps columns in the host's memory alone. "
+		"Raise it where gpuscan_cache shows columns in the host's memory.",
+		&gpuscan_device_cache_size, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("gpuscan.max_device_failures",
 							"Sets after how many failures in a row a CUDA device is left alone.",
 							"It is used again after a restart of the server.",
@@ -104,12 +111,13 @@ gpuscan_define_settings(void)
 							"shows their replaced plans.",
 							&gpuscan_cpu_memory_limit, 4096, 64, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"gpuscan.cpu_cache_size",
-		"Sets the memory for columns that the cpu device keeps between queries.",
-		"0 turns the cache off. Raise it until gpuscan_cache shows the columns "
-		"that queries read.",
-		&gpuscan_cpu_cache_size, 1024, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpuscan.cpu_cache_size",
+							"Sets the host's memory for columns that devices keep between queries.",
+							"0 keeps none there, and turns the cache of the cpu device off. Raise "
+							"it until gpuscan_cache "
+							"shows the columns that queries read. What GPUs have of it is pinned.",
+							&gpuscan_cpu_cache_size, 1024, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
+							NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"gpuscan.cache_refresh_interval",
 		"Sets how often columns that have changed are loaded into the cache in the background.",

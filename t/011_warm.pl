@@ -84,7 +84,7 @@ is(blocks($node, 'Read', $other, 'other'), 0, 'nor does one of the other databas
 # The launcher writes the file too, so that a crash loses little.
 unlink $file or die;
 $node->safe_psql('postgres', 'SET gpuscan.force = on; SELECT count(id) FROM cold');
-ok($node->poll_query_until('postgres', q{SELECT pg_read_file('gpuscan_columns', 0, 1000000, true) LIKE '%,' || 'cold'::regclass::oid || ',1%'}),
+ok($node->poll_query_until('postgres', q{SELECT pg_read_file('gpuscan_columns', 0, 1000000, true) LIKE '%,' || 'cold'::regclass::oid || ',1,cpu%'}),
 	'the file is written while the server runs');
 my $cold_blocks = cached_blocks($node, $cold);
 $node->stop('immediate');
@@ -140,7 +140,7 @@ foreach my $bad (
 	[ 'nonsense', "\x00\xffnonsense\n" ],
 	[ 'empty', '' ],
 	[ 'cut off', substr(slurp_file($file), 0, -5) ],
-	[ 'longer', slurp_file($file) . "1,2,3\n" ],
+	[ 'longer', slurp_file($file) . "1,2,3,cpu\n" ],
 	[ 'of another server', slurp_file($file) =~ s/of system \d+/of system 17/r ],
 	[ 'of too many columns', slurp_file($file) =~ s/\n\d+ columns/\n4000000000 columns/r ])
 {
@@ -166,7 +166,7 @@ my $database = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE 
 my $content = slurp_file($file);
 $node->stop('fast');
 $content = slurp_file($file);
-$content =~ s/\n(\d+) columns\n/"\n@{[ $1 + 4 ]} columns\n$database,4294967295,1\n$database,1259,1\n$database,$cold,99\n$database,$cold,-7\n"/e or die;
+$content =~ s/\n(\d+) columns\n/"\n@{[ $1 + 4 ]} columns\n$database,4294967295,1,cpu\n$database,1259,1,cpu\n$database,$cold,99,cpu\n$database,$cold,-7,cuda:3\n"/e or die;
 open(my $out, '>', $file) or die;
 print $out $content;
 close $out;

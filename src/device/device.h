@@ -126,8 +126,9 @@ typedef struct GpuScanRequestStats
 	uint64_t tuples; /* seen */
 	uint64_t passed; /* the filter was true */
 	uint64_t groups;
-	uint64_t busy_ns; /* summed over the device's threads */
-	uint64_t memory;  /* bytes held at the most */
+	uint64_t blocks_skipped; /* of cached ranges, by what their chunks say of their values */
+	uint64_t busy_ns;		 /* summed over the device's threads */
+	uint64_t memory;		 /* bytes held at the most */
 
 	/* Of a device with a memory of its own that compiles Programs, else 0 */
 	uint64_t bus_bytes;		 /* moved from and to the host's memory */
@@ -160,7 +161,9 @@ typedef struct GpuScanRequestOptions
 	uint64_t groups_expected;	  /* of an aggregation; 0: unknown */
 	uint64_t memory_limit;		  /* bytes of group tables and texts */
 	uint64_t device_memory_limit; /* bytes of all requests together */
-	uint64_t columns_limit; /* of columns in the device's own memory; others go to the host's */
+	uint64_t
+		columns_limit; /* bytes of all columns in the device's own memory; more go to the host's */
+	bool only_fills;   /* batches make columns, and nothing else comes of them */
 	void *arg;
 	void (*batch_done)(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred);
 	void (*finish_done)(void *arg, GpuScanCode code);
@@ -225,7 +228,7 @@ typedef struct GpuScanDeviceOps
 	 * The columns that a device has made, which no request uses any more.
 	 * move_chunk returns the chunk in another tier, and the old one is gone; NULL:
 	 * there is no room, and it stays what it was.  Before a segment, a dictionary
-	 * or a chunk of it is freed the device forgets it.  move_chunk and the last two
+	 * or a chunk of it is freed the device forgets it.  move_chunk and forget_dictionary
 	 * are NULL for a device that keeps chunks right behind their headers.
 	 */
 	void (*free_chunk)(GpuScanDevice *device, GpuScanChunk *chunk);

@@ -3,14 +3,17 @@
  * cached.c
  *	  Asking the service what it answers from its cache, before anything is read.
  *
- *		for each relation whose LSNs tell what has changed
- *			for each page of its visibility map, several under way at a time
- *				read the map page; ask
- *				if the service wants to see LSNs of heap pages, read them; ask again
+ *		of each relation whose LSNs tell what has changed
+ *			ask, in one question, about all pages of its visibility map
+ *		for each page that the service does not answer as a whole
+ *			read the map page again; ask about its blocks
+ *			if the service wants to see LSNs of heap pages, read them; ask again
  *			plan to read the blocks that the cache does not answer
  *
+ * A relation of one page of the map is asked about its blocks at once.  Several questions are
+ * under way at a time.
+ *
  * The snapshot was taken before: a block that is all-visible now is so for it.
- * The device works on what is cached while we go on.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +25,46 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#define FIRST_PARTS 64
+
+/* A relation that is asked about */
+typedef struct Subject
+{
+	Relation rel;
+	uint32 layout;
+	BlockNumber nblocks;
+	bool pinned;
+	bool loose; /* a block is not all-visible, as far as we have looked */
+	uint32 max_parts;
+	GpuScanHeapPlan *plan;
+} Subject;
+
+/* What is to be asked */
+typedef struct Question
+{
+	Subject *subject;
+	uint32 map_page;
+	uint32 npages;				/* in one question, from map_page on; 0: about the blocks of one */
+	GpuScanCacheLookup *answer; /* that wants to see LSNs, or NULL */
+} Question;
+
+typedef struct Inquiry
+{
+	GpuScanFeed *feed;
+	List *questions; /* of Question */
+	int asked;		 /* of them */
+} Inquiry;
+
+static void
+add_question(Inquiry *inquiry, Subject *subject, uint32 map_page, uint32 npages,
+			 GpuScanCacheLookup *answer)
+{
+	Question *question = palloc(sizeof(Question));
+
+	*question = (Question){subject, map_page, npages, answer};
+	inquiry->questions = lappend(inquiry->questions, question);
+}
+
 static bool
 is_any(const uint64 *blocks)
 {
@@ -32,150 +75,275 @@ is_any(const uint64 *blocks)
 	return any != 0;
 }
 
+/* ---- the plan ---- */
+
 static void
-count_answer(GpuScanFeed *feed, Relation rel, const GpuScanCacheLookup *answer)
+plan_to_read(Subject *subject, uint32 range, uint64 blocks, bool load)
 {
-	gpuscan_heap_count_tuples(rel, answer->ntuples);
-	feed->counters.skipped += answer->nskipped;
+	GpuScanHeapPlan *plan = subject->plan;
+
+	if (plan->nparts == subject->max_parts)
+	{
+		subject->max_parts *= 2;
+		plan = subject->plan = repalloc_huge(plan, gpuscan_heap_plan_size(subject->max_parts));
+	}
+	plan->parts[plan->nparts++] = (GpuScanHeapPart){.range = range, .load = load, .blocks = blocks};
+	plan->nblocks += pg_popcount64(blocks);
 }
 
-/* Puts a map page's ranges into the plan. */
+/* Plans to read what a map page's answer leaves. */
 static void
-add_to_plan(GpuScanFeed *feed, GpuScanHeapPlan *plan, const GpuScanCacheLookup *answer,
-			BlockNumber nblocks)
+plan_map_page(GpuScanFeed *feed, Subject *subject, const GpuScanCacheLookup *answer)
 {
 	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
 	{
-		uint32 range = answer->map_page * GPUSCAN_MAP_RANGES + i;
-		uint64 blocks = gpuscan_heap_range_blocks(range, nblocks);
+		uint32 range = answer->question.map_page * GPUSCAN_MAP_RANGES + i;
+		uint64 blocks = gpuscan_heap_range_blocks(range, subject->nblocks);
+		uint64 cached = answer->whole ? answer->visible[i] : answer->cached[i];
+		bool load = !answer->whole && answer->load[i];
 
-		feed->counters.cached += pg_popcount64(blocks & answer->cached[i]);
-		if (feed->background && !answer->load[i])
-			blocks = 0;
-		blocks &= ~answer->cached[i];
-		plan->ranges[range].blocks = blocks;
-		plan->ranges[range].load = answer->load[i];
-		plan->nblocks += pg_popcount64(blocks);
+		feed->counters.cached += pg_popcount64(blocks & cached);
+		blocks &= ~cached;
+		if (blocks != 0 && (load || !feed->background))
+			plan_to_read(subject, range, blocks, load);
 	}
 }
 
-/*
- * Waits for the oldest answer and puts it into the plan; or, where the service
- * wants to see LSNs first, asks again.  False: there is none, or the client fails.
- */
-static bool
-take_answer(GpuScanFeed *feed, GpuScanHeapPlan *plan, BlockNumber nblocks)
+/* ---- asking ---- */
+
+static void
+begin_question(const Subject *subject, uint32 map_page, bool more, GpuScanCacheQuestion *question)
 {
-	GpuScanClientBatch *batch = gpuscan_client_completed(feed->client, true);
-	GpuScanCacheLookup *lookup;
-	GpuScanCacheLookup *question;
+	*question = (GpuScanCacheQuestion){
+		.name.node = subject->rel->rd_node,
+		.name.relid = RelationGetRelid(subject->rel),
+		.layout = subject->layout,
+		.map_page = map_page,
+		.more = more,
+		.loose = subject->loose,
+		.pinned = subject->pinned,
+	};
+}
+
+/* False if there is nothing to ask. */
+static bool
+ask_survey(Inquiry *inquiry, const Question *question, bool more, GpuScanClientBatch *batch)
+{
+	Subject *subject = question->subject;
+	Buffer map = InvalidBuffer;
+	bool any = false;
+	uint32 max_pages;
+	GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
+
+	survey->npages = Min(question->npages, max_pages);
+	if (question->npages > max_pages)
+		add_question(inquiry, subject, question->map_page + max_pages, question->npages - max_pages,
+					 NULL);
+	for (uint32 i = 0; i < survey->npages; i++)
+	{
+		GpuScanCacheMapPage *page = &survey->pages[i];
+		uint32 map_page = question->map_page + i;
+		uint32 n = gpuscan_heap_map_page_blocks(map_page, subject->nblocks);
+		bool all_visible;
+
+		page->map_lsn = gpuscan_heap_survey_map(subject->rel, map_page, n, &map, &all_visible);
+		page->nblocks = all_visible ? n : 0;
+		page->cached = false;
+		any |= all_visible;
+		subject->loose |= !all_visible;
+	}
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+	begin_question(subject, question->map_page, more || question->npages > max_pages,
+				   &survey->question);
+	return any;
+}
+
+/* False if there is nothing to ask. */
+static bool
+ask_lookup(const Question *question, bool more, GpuScanClientBatch *batch)
+{
+	Subject *subject = question->subject;
+	uint32 first = question->map_page * GPUSCAN_MAP_RANGES;
+	Buffer map = InvalidBuffer;
 	XLogRecPtr *lsns;
-	Relation rel;
+	GpuScanCacheLookup *lookup = gpuscan_client_lookup(batch, &lsns);
+
+	if (question->answer != NULL)
+	{
+		*lookup = *question->answer;
+		pfree(question->answer);
+		lookup->with_lsns = true;
+		lookup->question.more = more;
+		gpuscan_heap_read_lsns(subject->rel, first, GPUSCAN_MAP_RANGES, lookup->verify, lsns);
+		return true;
+	}
+	lookup->with_lsns = false;
+	lookup->map_lsn =
+		gpuscan_heap_read_map(subject->rel, first, GPUSCAN_MAP_RANGES, &map, lookup->visible);
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	{
+		uint64 all = gpuscan_heap_range_blocks(first + i, subject->nblocks);
+
+		lookup->visible[i] &= all;
+		subject->loose |= lookup->visible[i] != all;
+	}
+	begin_question(subject, question->map_page, more, &lookup->question);
+	return is_any(lookup->visible);
+}
+
+/* ---- answers ---- */
+
+static void
+take_survey(Inquiry *inquiry, Subject *subject, const GpuScanCacheSurvey *survey)
+{
+	for (uint32 i = 0; i < survey->npages; i++)
+	{
+		if (survey->pages[i].cached)
+			inquiry->feed->counters.cached += survey->pages[i].nblocks;
+		else
+			add_question(inquiry, subject, survey->question.map_page + i, 0, NULL);
+	}
+}
+
+static void
+take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup)
+{
+	if (!lookup->whole && is_any(lookup->verify))
+	{
+		GpuScanCacheLookup *copy = palloc(sizeof(GpuScanCacheLookup));
+
+		*copy = *lookup;
+		add_question(inquiry, subject, lookup->question.map_page, 0, copy);
+	}
+	else
+		plan_map_page(inquiry->feed, subject, lookup);
+}
+
+/* Asks the next question, or answers it where that needs no service. */
+static void
+ask(Inquiry *inquiry, GpuScanClientBatch *batch)
+{
+	Question *question = list_nth(inquiry->questions, inquiry->asked++);
+	bool more = inquiry->asked < list_length(inquiry->questions);
+	bool survey = question->npages > 0;
+	bool any =
+		survey ? ask_survey(inquiry, question, more, batch) : ask_lookup(question, more, batch);
+	XLogRecPtr *lsns;
+	uint32 max_pages;
+
+	if (any)
+	{
+		gpuscan_client_push(inquiry->feed->client, batch);
+		return;
+	}
+	if (survey)
+		take_survey(inquiry, question->subject, gpuscan_client_survey(batch, &max_pages));
+	else
+	{
+		GpuScanCacheLookup *lookup = gpuscan_client_lookup(batch, &lsns);
+
+		/* none of no blocks */
+		lookup->whole = true;
+		plan_map_page(inquiry->feed, question->subject, lookup);
+	}
+	gpuscan_client_release(inquiry->feed->client, batch);
+}
+
+/* Waits for the oldest answer.  False: there is none, or the client fails. */
+static bool
+take_answer(Inquiry *inquiry, Subject *subjects)
+{
+	GpuScanClientBatch *batch = gpuscan_client_completed(inquiry->feed->client, true);
+	const GpuScanCacheQuestion *question;
+	XLogRecPtr *lsns;
+	uint32 max_pages;
+	Subject *subject;
 
 	if (batch == NULL)
 		return false;
-	lookup = gpuscan_client_lookup(batch, &lsns);
-	rel = list_nth(feed->relations, lookup->layout);
-	count_answer(feed, rel, lookup);
-	if (!is_any(lookup->verify))
+	if (gpuscan_client_is_survey(batch))
 	{
-		add_to_plan(feed, plan, lookup, nblocks);
-		gpuscan_client_release(feed->client, batch);
-		return true;
+		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
+
+		question = &survey->question;
+		subject = &subjects[question->layout];
+		take_survey(inquiry, subject, survey);
 	}
-	question = palloc(sizeof(GpuScanCacheLookup));
-	*question = *lookup;
-	question->with_lsns = true;
-	gpuscan_client_release(feed->client, batch);
-	batch = gpuscan_client_batch(feed->client);
-	if (batch != NULL)
+	else
 	{
-		lookup = gpuscan_client_lookup(batch, &lsns);
-		*lookup = *question;
-		gpuscan_heap_read_lsns(rel, lookup->map_page * GPUSCAN_MAP_RANGES, GPUSCAN_MAP_RANGES,
-							   lookup->verify, lsns);
-		gpuscan_client_push(feed->client, batch);
+		const GpuScanCacheLookup *lookup = gpuscan_client_lookup(batch, &lsns);
+
+		question = &lookup->question;
+		subject = &subjects[question->layout];
+		take_lookup(inquiry, subject, lookup);
 	}
-	pfree(question);
-	return batch != NULL;
+	gpuscan_heap_count_tuples(subject->rel, question->ntuples);
+	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
+		inquiry->feed->counters.in_tier[tier] += question->in_tier[tier];
+	gpuscan_client_release(inquiry->feed->client, batch);
+	return true;
 }
 
-/* Asks about all pages of the map, several at a time; NULL if the client fails. */
-static GpuScanHeapPlan *
-make_plan(GpuScanFeed *feed, int layout)
+/* Prepares to ask about a relation. */
+static void
+add_subject(Inquiry *inquiry, Subject *subject, Relation rel, uint32 layout)
 {
-	Relation rel = list_nth(feed->relations, layout);
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
 	uint32 nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
-	uint32 nranges = nmap_pages * GPUSCAN_MAP_RANGES;
-	GpuScanHeapPlan *plan = MemoryContextAllocHuge(feed->context, gpuscan_heap_plan_size(nranges));
-	bool pinned = gpuscan_heap_label(rel) == GPUSCAN_LABEL_ALWAYS;
-	Buffer map = InvalidBuffer;
 
-	pg_atomic_init_u32(&plan->next, 0);
-	plan->nranges = nranges;
-	plan->nblocks = 0;
-	for (uint32 page = 0; page < nmap_pages; page++)
-	{
-		uint32 first = page * GPUSCAN_MAP_RANGES;
-		GpuScanClientBatch *batch;
-		GpuScanCacheLookup *lookup;
-		XLogRecPtr *lsns;
-
-		while ((batch = gpuscan_client_batch(feed->client)) == NULL)
-		{
-			if (!take_answer(feed, plan, nblocks))
-				break;
-		}
-		if (batch == NULL)
-			break;
-		lookup = gpuscan_client_lookup(batch, &lsns);
-		memset(lookup, 0, sizeof(GpuScanCacheLookup));
-		lookup->name.node = rel->rd_node;
-		lookup->name.relid = RelationGetRelid(rel);
-		lookup->layout = layout;
-		lookup->pinned = pinned;
-		lookup->background = feed->background;
-		lookup->map_page = page;
-		lookup->map_lsn =
-			gpuscan_heap_read_map(rel, first, GPUSCAN_MAP_RANGES, &map, lookup->visible);
-		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
-		{
-			uint64 all = gpuscan_heap_range_blocks(first + i, nblocks);
-
-			lookup->visible[i] &= all;
-			lookup->loose |= lookup->visible[i] != all;
-		}
-		if (is_any(lookup->visible))
-			gpuscan_client_push(feed->client, batch);
-		else
-		{
-			/* nothing can be cached here: nothing to ask */
-			add_to_plan(feed, plan, lookup, nblocks);
-			gpuscan_client_release(feed->client, batch);
-		}
-	}
-	while (take_answer(feed, plan, nblocks))
-		;
-	if (BufferIsValid(map))
-		ReleaseBuffer(map);
-	return gpuscan_client_failure(feed->client) == NULL ? plan : NULL;
+	*subject = (Subject){
+		.rel = rel,
+		.layout = layout,
+		.nblocks = nblocks,
+		.pinned = gpuscan_heap_label(rel) == GPUSCAN_LABEL_ALWAYS,
+		.max_parts = FIRST_PARTS,
+		.plan = palloc0(gpuscan_heap_plan_size(FIRST_PARTS)),
+	};
+	pg_atomic_init_u32(&subject->plan->next, 0);
+	if (nmap_pages > 0)
+		add_question(inquiry, subject, 0, nmap_pages > 1 ? nmap_pages : 0, NULL);
 }
 
 void
 gpuscan_feed_look_up(GpuScanFeed *feed)
 {
+	int n = Max(list_length(feed->relations), 1);
+	Inquiry inquiry = {.feed = feed};
+	MemoryContext old;
+	Subject *subjects;
+	ListCell *lc;
+
 	if (!gpuscan_client_has_cache(feed->client))
 		return;
-	feed->plans = MemoryContextAllocZero(feed->context, Max(list_length(feed->relations), 1) *
-															sizeof(GpuScanHeapPlan *));
-	for (int i = 0; i < list_length(feed->relations); i++)
+	old = MemoryContextSwitchTo(feed->context);
+	subjects = palloc0(n * sizeof(Subject));
+	foreach(lc, feed->relations)
 	{
-		Relation rel = list_nth(feed->relations, i);
+		Relation rel = lfirst(lc);
+		uint32 layout = foreach_current_index(lc);
 
 		if (gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER)
-			feed->plans[i] = make_plan(feed, i);
-		if (gpuscan_client_failure(feed->client) != NULL)
-			return;
+			add_subject(&inquiry, &subjects[layout], rel, layout);
 	}
+	do
+	{
+		GpuScanClientBatch *batch;
+
+		while (inquiry.asked < list_length(inquiry.questions) &&
+			   (batch = gpuscan_client_batch(feed->client)) != NULL)
+			ask(&inquiry, batch);
+	} while (take_answer(&inquiry, subjects));
+
+	if (gpuscan_client_failure(feed->client) == NULL)
+	{
+		feed->plans = palloc0(n * sizeof(GpuScanHeapPlan *));
+		for (int i = 0; i < n; i++)
+			feed->plans[i] = subjects[i].plan;
+	}
+	list_free_deep(inquiry.questions);
+	pfree(subjects);
+	MemoryContextSwitchTo(old);
 }

@@ -89,7 +89,9 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 		ExplainPropertyText("Replaced Plan", node->replaced_reason, es);
 	counter("Workers Launched", NULL, counters->workers, es);
 	counter("Blocks Cached", NULL, counters->feed.cached, es);
-	counter("Blocks Skipped", NULL, counters->feed.skipped, es);
+	counter("Blocks from Device Memory", NULL, counters->feed.in_tier[GPUSCAN_TIER_DEVICE], es);
+	counter("Blocks from Host Memory", NULL, counters->feed.in_tier[GPUSCAN_TIER_HOST], es);
+	counter("Blocks Skipped", NULL, counters->stats.blocks_skipped, es);
 	counter("Blocks Read", NULL, counters->feed.read, es);
 	counter("Blocks Loaded", NULL, counters->feed.loaded, es);
 	counter("Blocks Loose", NULL, counters->feed.loose, es);

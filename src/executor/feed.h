@@ -20,8 +20,8 @@
 /* Blocks and tuples so far */
 typedef struct GpuScanFeedCounters
 {
-	uint64 cached;	/* blocks: answered from the cache */
-	uint64 skipped; /* of those, that the filter keeps nothing of */
+	uint64 cached;						   /* blocks: answered from the cache */
+	uint64 in_tier[GPUSCAN_TIER_HOST + 1]; /* of those, as in GpuScanCacheQuestion */
 	uint64 read;
 	uint64 loaded;	  /* of those read, put into the cache */
 	uint64 loose;	  /* of those read, that were not all-visible */

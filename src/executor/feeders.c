@@ -132,7 +132,7 @@ estimate(ParallelContext *context, const GpuScanFeed *feed)
 		{
 			shm_toc_estimate_chunk(
 				estimator,
-				gpuscan_heap_plan_size(plan_of(feed, foreach_current_index(lc))->nranges));
+				gpuscan_heap_plan_size(plan_of(feed, foreach_current_index(lc))->nparts));
 			shm_toc_estimate_keys(estimator, 1);
 		}
 	}
@@ -177,7 +177,7 @@ share(ParallelContext *context, GpuScanFeed *feed)
 
 		if (plan_of(feed, i) != NULL)
 		{
-			Size size = gpuscan_heap_plan_size(feed->plans[i]->nranges);
+			Size size = gpuscan_heap_plan_size(feed->plans[i]->nparts);
 			GpuScanHeapPlan *plan = shm_toc_allocate(context->toc, size);
 
 			memcpy(plan, feed->plans[i], size);

@@ -87,7 +87,7 @@ load(GpuScanFeed *feed, Relation rel, bool (*stop)(Relation rel))
 }
 
 bool
-gpuscan_load_columns(Relation rel, List *attnums, bool (*stop)(Relation rel))
+gpuscan_load_columns(Relation rel, List *attnums, const char *device, bool (*stop)(Relation rel))
 {
 	MemoryContext context =
 		AllocSetContextCreate(CurrentMemoryContext, "gpuscan load", ALLOCSET_DEFAULT_SIZES);
@@ -110,12 +110,15 @@ gpuscan_load_columns(Relation rel, List *attnums, bool (*stop)(Relation rel))
 			.snapshot = GetActiveSnapshot(),
 			.background = true,
 		};
-		GpuScanPass all = {0};
+		GpuScanClientOptions options = {
+			.tuples_expected = Max(rel->rd_rel->reltuples, 0),
+			.background = true,
+			.device = device,
+		};
 		GpuScanRequestStats stats;
 		const char *reason;
 
-		feed.client = gpuscan_client_open(compiled->program, &layout, 1, all,
-										  Max(rel->rd_rel->reltuples, 0), 0, &reason);
+		feed.client = gpuscan_client_open(compiled->program, &layout, 1, &options, &reason);
 		if (feed.client != NULL && gpuscan_client_has_cache(feed.client))
 			complete = load(&feed, rel, stop);
 		if (feed.client != NULL)

@@ -14,11 +14,13 @@
 #include "utils/rel.h"
 
 /*
- * Loads what is missing of a relation's attributes, given as an integer list, while
- * there is room, and reads nothing else; under the active snapshot.  Asks `stop`
+ * Loads what is missing of a relation's attributes, given as an integer list, on a device
+ * while there is room, and reads nothing else; under the active snapshot.  On another
+ * device, if none of that name serves.  Asks `stop`
  * after each range: true ends it.  False if it was stopped.  Where there is nothing to
  * load, or it fails, it leaves that to the next query.
  */
-extern bool gpuscan_load_columns(Relation rel, List *attnums, bool (*stop)(Relation rel));
+extern bool
+gpuscan_load_columns(Relation rel, List *attnums, const char *device, bool (*stop)(Relation rel));
 
 #endif /* GPUSCAN_LOAD_H */

@@ -32,15 +32,19 @@ map_attnums(Relation rel, Relation parent, const AttrNumber *attnums, int n)
 static bool
 open_request(GpuScanRun *run, GpuScanPass pass, const char **reason)
 {
+	GpuScanClientOptions options = {
+		.pass = pass,
+		.groups_expected = run->groups_expected / (pass.mask + 1),
+	};
 	double tuples = 0;
 	ListCell *lc;
 
 	foreach(lc, run->feed.relations)
 		tuples += Max(((Relation) lfirst(lc))->rd_rel->reltuples, 0);
+	options.tuples_expected = (uint64) tuples;
 	run->client =
 		gpuscan_client_open(run->compiled->program, (const GpuScanLayout *const *) run->layouts,
-							list_length(run->feed.relations), pass, (uint64) tuples,
-							run->groups_expected / (pass.mask + 1), reason);
+							list_length(run->feed.relations), &options, reason);
 	run->feed.client = run->client;
 	return run->client != NULL;
 }
@@ -111,7 +115,8 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	run->client = NULL;
 	gpuscan_feed_end(&run->feed);
 	node->counters.feed.cached += run->feed.counters.cached;
-	node->counters.feed.skipped += run->feed.counters.skipped;
+	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
+		node->counters.feed.in_tier[tier] += run->feed.counters.in_tier[tier];
 	node->counters.feed.read += run->feed.counters.read;
 	node->counters.feed.loaded += run->feed.counters.loaded;
 	node->counters.feed.loose += run->feed.counters.loose;
@@ -119,6 +124,7 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.stats.tuples += stats.tuples;
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;
+	node->counters.stats.blocks_skipped += stats.blocks_skipped;
 	node->counters.stats.busy_ns += stats.busy_ns;
 	node->counters.stats.bus_bytes += stats.bus_bytes;
 	node->counters.stats.kernel_ns += stats.kernel_ns;

@@ -24,27 +24,30 @@
 
 typedef struct GpuScanHeapReader GpuScanHeapReader;
 
+/* Blocks of a range that are to be read */
+typedef struct GpuScanHeapPart
+{
+	uint32 range;
+	bool load; /* for the cache */
+	uint64 blocks;
+} GpuScanHeapPart;
+
 /*
  * What is to be read of a relation while the cache answers the rest.  Flat, so
- * that processes can share it: whoever is free takes the next range.
+ * that processes can share it: whoever is free takes the next part.
  */
 typedef struct GpuScanHeapPlan
 {
 	pg_atomic_uint32 next;
-	uint32 nranges;
-	uint64 nblocks; /* in all ranges */
-	struct
-	{
-		uint64 blocks;
-		bool load; /* for the cache */
-	} ranges[FLEXIBLE_ARRAY_MEMBER];
+	uint32 nparts;
+	uint64 nblocks; /* in all parts */
+	GpuScanHeapPart parts[FLEXIBLE_ARRAY_MEMBER];
 } GpuScanHeapPlan;
 
 static inline Size
-gpuscan_heap_plan_size(uint32 nranges)
+gpuscan_heap_plan_size(uint32 nparts)
 {
-	return offsetof(GpuScanHeapPlan, ranges) +
-		   nranges * sizeof(((GpuScanHeapPlan *) NULL)->ranges[0]);
+	return offsetof(GpuScanHeapPlan, parts) + nparts * sizeof(GpuScanHeapPart);
 }
 
 /*
@@ -89,10 +92,21 @@ extern bool gpuscan_heap_is_cacheable(Relation rel);
 /* The blocks of a range that a relation of so many blocks has. */
 extern uint64 gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks);
 
+/* The blocks that a relation of so many has in a page of the map. */
+static inline uint32
+gpuscan_heap_map_page_blocks(uint32 map_page, BlockNumber nblocks)
+{
+	return Min(nblocks - map_page * GPUSCAN_MAP_BLOCKS, GPUSCAN_MAP_BLOCKS);
+}
+
 /*
- * The all-visible blocks of n ranges of one map page, and its LSN.  *map keeps a
+ * Whether the first n > 0 blocks of a map page are all-visible, and its LSN.  *map keeps a
  * pin of the map page looked at last.
  */
+extern XLogRecPtr
+gpuscan_heap_survey_map(Relation rel, uint32 map_page, uint32 n, Buffer *map, bool *all_visible);
+
+/* The all-visible blocks of n ranges of one map page, and its LSN; the same. */
 extern XLogRecPtr
 gpuscan_heap_read_map(Relation rel, uint32 first, int n, Buffer *map, uint64 *visible);
 

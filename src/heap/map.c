@@ -73,6 +73,42 @@ gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks)
 	return ~UINT64CONST(0) >> (GPUSCAN_RANGE_BLOCKS - (end - first));
 }
 
+/* Whether the first n blocks of a map page are all-visible. */
+static bool
+first_are_visible(Page page, uint32 n)
+{
+	const uint64 *words = (const uint64 *) PageGetContents(page);
+	const uint64 lower = UINT64CONST(0x5555555555555555);
+	uint64 all = lower;
+
+	for (uint32 i = 0; i < n / 32; i++)
+		all &= words[i];
+	if (n % 32 > 0)
+		all &= words[n / 32] | ~UINT64CONST(0) << n % 32 * 2;
+	return all == lower;
+}
+
+XLogRecPtr
+gpuscan_heap_survey_map(Relation rel, uint32 map_page, uint32 n, Buffer *map, bool *all_visible)
+{
+	XLogRecPtr lsn;
+	Page page;
+
+	*all_visible = false;
+
+	/* for the pin; what it says is read again below */
+	(void) visibilitymap_get_status(rel, map_page * GPUSCAN_MAP_BLOCKS, map);
+	if (!BufferIsValid(*map))
+		return InvalidXLogRecPtr;
+
+	page = BufferGetPage(*map);
+	LockBuffer(*map, BUFFER_LOCK_SHARE);
+	lsn = PageGetLSN(page);
+	*all_visible = first_are_visible(page, n);
+	LockBuffer(*map, BUFFER_LOCK_UNLOCK);
+	return lsn;
+}
+
 XLogRecPtr
 gpuscan_heap_read_map(Relation rel, uint32 first, int n, Buffer *map, uint64 *visible)
 {

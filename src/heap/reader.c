@@ -72,7 +72,7 @@ struct GpuScanHeapReader
 
 	/* Where there is a plan */
 	GpuScanHeapPlan *plan;
-	uint32 range;			  /* that is being read */
+	uint32 range;			  /* of the part that is being read */
 	uint64 left;			  /* its blocks that are left */
 	bool load;				  /* it is for the cache */
 	uint64 visible;			  /* if so, what the map said at its start */
@@ -143,18 +143,16 @@ next_planned_block(GpuScanHeapReader *reader)
 
 	while (reader->left == 0)
 	{
+		uint32 part;
+
 		if (reader->load)
 			end_load(reader);
-		if (reader->range == plan->nranges)
+		part = pg_atomic_fetch_add_u32(&plan->next, 1);
+		if (part >= plan->nparts)
 			return InvalidBlockNumber;
-		reader->range = pg_atomic_fetch_add_u32(&plan->next, 1);
-		if (reader->range >= plan->nranges)
-		{
-			reader->range = plan->nranges;
-			return InvalidBlockNumber;
-		}
-		reader->left = plan->ranges[reader->range].blocks;
-		reader->load = plan->ranges[reader->range].load && reader->left != 0;
+		reader->range = plan->parts[part].range;
+		reader->left = plan->parts[part].blocks;
+		reader->load = plan->parts[part].load && reader->left != 0;
 		if (reader->load)
 			begin_load(reader);
 	}

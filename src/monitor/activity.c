@@ -59,8 +59,8 @@ gpuscan_devices(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; gpuscan_service_device(i, &device); i++)
 	{
-		Datum values[9];
-		bool isnull[9] = {0};
+		Datum values[12];
+		bool isnull[12] = {0};
 
 		values[0] = CStringGetTextDatum(device.device);
 		isnull[1] = device.model[0] == '\0';
@@ -69,9 +69,13 @@ gpuscan_devices(PG_FUNCTION_ARGS)
 		values[3] = Int64GetDatum((int64) device.memory_total);
 		values[4] = Int64GetDatum((int64) device.memory_limit);
 		values[5] = Int64GetDatum((int64) device.memory_used);
-		values[6] = Int32GetDatum((int32) device.running);
-		values[7] = Int64GetDatum((int64) device.served);
-		values[8] = Int64GetDatum(device.failures);
+		isnull[6] = isnull[7] = !device.is_cuda;
+		values[6] = Int64GetDatum((int64) device.cache_limit);
+		values[7] = Int64GetDatum((int64) device.cache_used);
+		values[8] = Int64GetDatum((int64) device.host_cache_used);
+		values[9] = Int32GetDatum((int32) device.running);
+		values[10] = Int64GetDatum((int64) device.served);
+		values[11] = Int64GetDatum(device.failures);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

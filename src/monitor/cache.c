@@ -16,6 +16,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "service/client.h"
+#include "service/service.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -63,27 +64,32 @@ list_encodings(const GpuScanCacheRow *row)
 	}
 }
 
-/* One row for each cached column of any database. */
+/* One row for each cached column of any database, on each device. */
 Datum
 gpuscan_cache(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32 n;
 	const GpuScanCacheRow *rows = gpuscan_client_cache_rows(&n);
+	GpuScanDeviceActivity device;
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < n; i++)
 	{
-		Datum values[7];
-		bool isnull[7] = {0};
+		Datum values[9];
+		bool isnull[9] = {0};
 
 		values[0] = ObjectIdGetDatum(rows[i].database);
 		values[1] = ObjectIdGetDatum(rows[i].relid);
 		values[2] = Int16GetDatum(rows[i].attnum);
 		values[3] = CStringGetTextDatum(list_encodings(&rows[i]));
 		values[4] = Int64GetDatum(rows[i].blocks);
-		values[5] = Int64GetDatum(rows[i].bytes);
-		values[6] = Int64GetDatum(rows[i].hits);
+		isnull[5] = !gpuscan_service_device(rows[i].device, &device);
+		values[5] = isnull[5] ? (Datum) 0 : CStringGetTextDatum(device.device);
+		isnull[6] = isnull[5] || !device.is_cuda;
+		values[6] = Int64GetDatum(rows[i].device_bytes);
+		values[7] = Int64GetDatum(rows[i].host_bytes);
+		values[8] = Int64GetDatum(rows[i].hits);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

@@ -125,6 +125,21 @@ gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tup
 	return true;
 }
 
+GpuScanCacheSurvey *
+gpuscan_client_survey(GpuScanClientBatch *batch, uint32 *max_pages)
+{
+	Assert(batch->nblocks == 0);
+	batch->shared->kind = GPUSCAN_KIND_SURVEY;
+	*max_pages = GPUSCAN_SURVEY_PAGES;
+	return (GpuScanCacheSurvey *) batch->shared->items;
+}
+
+bool
+gpuscan_client_is_survey(const GpuScanClientBatch *batch)
+{
+	return batch->shared->kind == GPUSCAN_KIND_SURVEY;
+}
+
 GpuScanCacheLookup *
 gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns)
 {

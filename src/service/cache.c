@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cache.c
- *	  The directory of cached columns, and who may stay in it.
+ *	  The directory of cached columns, by relation, range and column.
  *
  *		Table		a relation's file
  *			Range	of a range of its blocks: which of them are here, their LSNs and tuples
@@ -12,22 +12,14 @@
  * here once their batch is done and the backend has confirmed that its pages were
  * pinned all the time.
  *
- * Whether a block is current is decided in look_at_range(), by what the backend
- * read of the visibility map; heap/README.md has the argument.  A range's chunks
+ * Whether a block is current is decided in cache_lookup.c.  A range's chunks
  * all have the tuples of the same blocks in the same state: a batch that brings
  * another state drops what was there.  Blocks that have changed are taken out of
  * the Range; their tuples stay in the chunks and are skipped.  As soon as such a
  * block is all-visible again the range is loaded anew, so that nothing is patched;
  * a request does not do that for more than a part of its ranges, for its own sake.
  *
- * Memory: a chunk is kept if there is room, or can be made by dropping chunks of
- * columns that no request has used since this one began, the longest unused
- * first.  So a scan of more than there is room for keeps what fits, instead of
- * driving out at the end what it will look for first the next time.  Columns of
- * pinned tables are not dropped for others, and a background request, for which
- * nobody waits, drops none.
- *
- * Lifetimes: a request pins Tables, and chunks one by one.  A Table that is evicted while
+ * Lifetimes: a request pins Tables, and a segment (cache_segment.c) its chunks.  A Table that is evicted while
  * it is pinned is dead: nobody finds it any more, and the last pin frees it.
  *
  *-------------------------------------------------------------------------
@@ -38,100 +30,14 @@
 #include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "port/pg_bitutils.h"
-#include "service/cache.h"
+#include "service/cache_impl.h"
 #include "storage/block.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* Ranges of which a request loads again what has changed: these, and an eighth of all. */
-#define MIN_RELOADS 16
-
-typedef struct Chunk
-{
-	GpuScanChunk *chunk;
-	uint32 pins;
-	bool dropped;
-} Chunk;
-
-typedef struct Column
-{
-	slist_node node;
-	struct Table *table;
-	uint16 attnum; /* from 0 */
-	uint16 decode;
-	uint16 scale;
-	GpuScanClass cls;
-	uint64 layout_hash; /* of what else decoding depends on */
-	GpuScanDictionary *dictionary;
-	uint64 dictionary_size; /* as it is counted */
-	uint32 nchunks;
-	uint32 nslots;
-	Chunk **chunks; /* of each range below nslots, or NULL, or UNFIT */
-	uint64 used;	/* when, by the clock of requests */
-	uint64 hits;
-	uint64 bytes;
-} Column;
-
-/* Instead of a chunk: a value of the range cannot be cached. */
-static Chunk unfit;
-#define UNFIT (&unfit)
-
-/* A relation's file on a device, which has columns of its own */
-typedef struct TableKey
-{
-	GpuScanCacheName name;
-	const GpuScanOpenDevice *device;
-} TableKey;
-
-typedef struct Table
-{
-	TableKey key;
-	slist_head columns;
-	uint32 nranges;
-	GpuScanRangeState **ranges; /* or NULL */
-	uint64 *loading;			/* the request that loads the range, or 0 */
-	uint32 pins;
-	bool pinned; /* its columns are not dropped for others */
-	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
-	bool dead;
-} Table;
-
-typedef struct TableEntry
-{
-	TableKey key;
-	Table *table;
-} TableEntry;
-
-struct GpuScanCacheUse
-{
-	MemoryContext context;
-	const GpuScanOpenDevice *device;
-	const GpuScanProgram *program;
-	const GpuScanLayout *const *layouts;
-	uint32 nlayouts;
-	uint64 began;					   /* by the clock of requests */
-	Table **tables;					   /* of each layout, pinned, or NULL */
-	Column ***columns;				   /* of each layout and input */
-	GpuScanDictionary ***dictionaries; /* the same */
-	List *segments;					   /* GpuScanCachedSegment that the device was given */
-	Chunk **pinned;
-	uint32 npinned;
-	uint32 max_pinned;
-	uint32 reloads_left;
-	bool loads;		 /* ranges are marked as loading */
-	bool background; /* its backend only loads */
-};
-
-static MemoryContext cache_context;
-static HTAB *tables;
+MemoryContext gpuscan_cache_context;
+HTAB *gpuscan_cache_tables;
 static uint64 request_clock = 0;
-static uint64 total_bytes = 0;
-
-static uint64
-cache_limit(void)
-{
-	return (uint64) gpuscan_cpu_cache_size * 1024 * 1024;
-}
 
 void
 gpuscan_cache_setup(void)
@@ -141,95 +47,11 @@ gpuscan_cache_setup(void)
 		.entrysize = sizeof(TableEntry),
 	};
 
-	cache_context =
+	gpuscan_cache_context =
 		AllocSetContextCreate(TopMemoryContext, "gpuscan cache", ALLOCSET_DEFAULT_SIZES);
-	ctl.hcxt = cache_context;
-	tables = hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
-/* ---- chunks ---- */
-
-static void
-free_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
-{
-	total_bytes -= chunk->chunk->size;
-	device->ops->free_chunk(device->device, chunk->chunk);
-	pfree(chunk);
-}
-
-static void
-unpin_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
-{
-	if (--chunk->pins == 0 && chunk->dropped)
-		free_chunk(device, chunk);
-}
-
-static Chunk *
-get_chunk(const Column *column, uint32 range)
-{
-	return range < column->nslots ? column->chunks[range] : NULL;
-}
-
-static void
-drop_chunk(Column *column, uint32 range)
-{
-	Chunk *chunk = get_chunk(column, range);
-
-	if (chunk == NULL)
-		return;
-	column->chunks[range] = NULL;
-	if (chunk == UNFIT)
-		return;
-	column->nchunks--;
-	column->bytes -= chunk->chunk->size;
-	if (chunk->pins > 0)
-		chunk->dropped = true;
-	else
-		free_chunk(column->table->key.device, chunk);
-}
-
-static void
-put_chunk(Column *column, uint32 range, Chunk *chunk)
-{
-	if (range >= column->nslots)
-	{
-		uint32 n = Max(range + 1, column->nslots * 2);
-		Chunk **chunks = MemoryContextAllocExtended(cache_context, n * sizeof(Chunk *),
-													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-
-		if (column->chunks != NULL)
-		{
-			memcpy(chunks, column->chunks, column->nslots * sizeof(Chunk *));
-			pfree(column->chunks);
-		}
-		column->chunks = chunks;
-		column->nslots = n;
-	}
-	column->chunks[range] = chunk;
-}
-
-/* The size of a dictionary as it is now. */
-static void
-count_dictionary(Column *column)
-{
-	uint64 size = column->dictionary ? gpuscan_dictionary_size(column->dictionary) : 0;
-
-	total_bytes += size - column->dictionary_size;
-	column->dictionary_size = size;
-}
-
-static void
-free_dictionary(Column *column)
-{
-	const GpuScanOpenDevice *device = column->table->key.device;
-
-	if (column->dictionary == NULL)
-		return;
-	if (device->ops->forget_dictionary != NULL)
-		device->ops->forget_dictionary(device->device, column->dictionary);
-	gpuscan_dictionary_free(column->dictionary);
-	column->dictionary = NULL;
-	count_dictionary(column);
+	ctl.hcxt = gpuscan_cache_context;
+	gpuscan_cache_tables =
+		hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /* ---- tables ---- */
@@ -237,13 +59,15 @@ free_dictionary(Column *column)
 static void
 free_table(Table *table)
 {
+	for (uint32 i = 0; i < table->nranges; i += GPUSCAN_MAP_RANGES)
+		gpuscan_cache_range_changes(table, i);
 	while (!slist_is_empty(&table->columns))
 	{
 		Column *column = slist_container(Column, node, slist_pop_head_node(&table->columns));
 
 		for (uint32 i = 0; i < column->nslots; i++)
-			drop_chunk(column, i);
-		free_dictionary(column);
+			gpuscan_cache_drop_chunk(column, i);
+		gpuscan_cache_free_dictionary(column);
 		if (column->chunks != NULL)
 			pfree(column->chunks);
 		pfree(column);
@@ -251,15 +75,13 @@ free_table(Table *table)
 	for (uint32 i = 0; i < table->nranges; i++)
 	{
 		if (table->ranges[i] != NULL)
-		{
-			total_bytes -= sizeof(GpuScanRangeState);
-			pfree(table->ranges[i]);
-		}
+			gpuscan_cache_free_state(table->key.device, table->ranges[i]);
 	}
 	if (table->nranges > 0)
 	{
 		pfree(table->ranges);
 		pfree(table->loading);
+		pfree(table->kept);
 	}
 	pfree(table);
 }
@@ -268,7 +90,7 @@ free_table(Table *table)
 static void
 forget_table(Table *table)
 {
-	hash_search(tables, &table->key, HASH_REMOVE, NULL);
+	hash_search(gpuscan_cache_tables, &table->key, HASH_REMOVE, NULL);
 	table->dead = true;
 	if (table->pins == 0)
 		free_table(table);
@@ -288,7 +110,7 @@ forget_relation(Oid database, Oid relid, const TableKey *keep)
 	HASH_SEQ_STATUS status;
 	TableEntry *entry;
 
-	hash_seq_init(&status, tables);
+	hash_seq_init(&status, gpuscan_cache_tables);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		const GpuScanCacheName *name = &entry->key.name;
@@ -305,7 +127,7 @@ find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 {
 	TableKey key = {.name = *name, .device = device};
 	bool found;
-	TableEntry *entry = hash_search(tables, &key, HASH_FIND, NULL);
+	TableEntry *entry = hash_search(gpuscan_cache_tables, &key, HASH_FIND, NULL);
 	Table *table;
 
 	if (entry != NULL)
@@ -313,28 +135,32 @@ find_table(const GpuScanOpenDevice *device, const GpuScanCacheName *name)
 
 	/* A file that is not the relation's any more is never asked for again. */
 	forget_relation(name->node.dbNode, name->relid, &key);
-	table = MemoryContextAllocZero(cache_context, sizeof(Table));
+	table = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Table));
 	table->key = key;
-	entry = hash_search(tables, &key, HASH_ENTER, &found);
+	entry = hash_search(gpuscan_cache_tables, &key, HASH_ENTER, &found);
 	entry->table = table;
 	return table;
 }
 
-/* Has room for ranges up to those of a map page. */
+/* Has room for the ranges of so many map pages. */
 static void
-reserve_ranges(Table *table, uint32 map_page)
+reserve_ranges(Table *table, uint32 npages)
 {
-	uint32 n = (map_page + 1) * GPUSCAN_MAP_RANGES;
+	uint32 n = npages * GPUSCAN_MAP_RANGES;
 	int flags = MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO;
 	GpuScanRangeState **ranges;
 	uint64 *loading;
+	slist_head *kept;
 
 	if (n <= table->nranges)
 		return;
-	ranges = MemoryContextAllocExtended(cache_context, n * sizeof(ranges[0]), flags);
-	loading = MemoryContextAllocExtended(cache_context, n * sizeof(loading[0]), flags);
+	ranges = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(ranges[0]), flags);
+	loading = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(loading[0]), flags);
+	kept = MemoryContextAllocZero(gpuscan_cache_context, npages * sizeof(kept[0]));
 	if (table->nranges > 0)
 	{
+		memcpy(kept, table->kept, table->nranges / GPUSCAN_MAP_RANGES * sizeof(kept[0]));
+		pfree(table->kept);
 		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
 		memcpy(loading, table->loading, table->nranges * sizeof(loading[0]));
 		pfree(table->ranges);
@@ -342,6 +168,7 @@ reserve_ranges(Table *table, uint32 map_page)
 	}
 	table->ranges = ranges;
 	table->loading = loading;
+	table->kept = kept;
 	table->nranges = n;
 }
 
@@ -351,11 +178,10 @@ drop_range(Table *table, uint32 range)
 	slist_iter iter;
 
 	slist_foreach(iter, &table->columns)
-		drop_chunk(slist_container(Column, node, iter.cur), range);
+		gpuscan_cache_drop_chunk(slist_container(Column, node, iter.cur), range);
 	if (table->ranges[range] != NULL)
 	{
-		total_bytes -= sizeof(GpuScanRangeState);
-		pfree(table->ranges[range]);
+		gpuscan_cache_free_state(table->key.device, table->ranges[range]);
 		table->ranges[range] = NULL;
 	}
 }
@@ -404,7 +230,7 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 			column->scale == input->scale && column->cls == cls && column->layout_hash == hash)
 			return column;
 	}
-	column = MemoryContextAllocZero(cache_context, sizeof(Column));
+	column = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Column));
 	column->table = table;
 	column->attnum = attnum;
 	column->decode = input->decode;
@@ -415,62 +241,14 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 	return column;
 }
 
-/* Drops chunks of a column, from its last range on, until there is room. */
-static void
-shrink_column(Column *column, uint64 bytes)
-{
-	for (uint32 i = column->nslots; i > 0 && total_bytes + bytes > cache_limit(); i--)
-		drop_chunk(column, i - 1);
-	if (column->nchunks == 0 && column->table->pins == 0)
-		free_dictionary(column);
-}
-
-/*
- * Makes room at the cost of columns not used since the request began, or of none
- * if nobody waits for it.  False: there is none.
- */
-static bool
-make_room(const GpuScanCacheUse *use, uint64 bytes)
-{
-	uint64 began = use->background ? 0 : use->began;
-
-	while (total_bytes + bytes > cache_limit())
-	{
-		HASH_SEQ_STATUS status;
-		TableEntry *entry;
-		Column *victim = NULL;
-
-		hash_seq_init(&status, tables);
-		while ((entry = hash_seq_search(&status)) != NULL)
-		{
-			slist_iter iter;
-
-			if (entry->table->pinned)
-				continue;
-			slist_foreach(iter, &entry->table->columns)
-			{
-				Column *column = slist_container(Column, node, iter.cur);
-
-				if (column->nchunks > 0 && column->used < began &&
-					(victim == NULL || column->used < victim->used))
-					victim = column;
-			}
-		}
-		if (victim == NULL)
-			return false;
-		shrink_column(victim, bytes);
-	}
-	return true;
-}
-
 /* ---- a request ---- */
 
 GpuScanCacheUse *
 gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
-				  const GpuScanLayout *const *layouts, uint32 nlayouts)
+				  const GpuScanLayout *const *layouts, uint32 nlayouts, bool background)
 {
 	MemoryContext context =
-		AllocSetContextCreate(cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
+		AllocSetContextCreate(gpuscan_cache_context, "gpuscan cache use", ALLOCSET_DEFAULT_SIZES);
 	GpuScanCacheUse *use = MemoryContextAllocZero(context, sizeof(GpuScanCacheUse));
 
 	use->context = context;
@@ -478,11 +256,12 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 	use->program = program;
 	use->layouts = layouts;
 	use->nlayouts = nlayouts;
+	use->background = background;
 	use->began = ++request_clock;
 	use->tables = MemoryContextAllocZero(context, nlayouts * sizeof(Table *));
 	use->columns = MemoryContextAllocZero(context, nlayouts * sizeof(Column **));
 	use->dictionaries = MemoryContextAllocZero(context, nlayouts * sizeof(GpuScanDictionary **));
-	use->reloads_left = MIN_RELOADS;
+	use->reloads_left = GPUSCAN_MIN_RELOADS;
 	return use;
 }
 
@@ -492,12 +271,7 @@ gpuscan_cache_release(GpuScanCacheUse *use)
 	ListCell *lc;
 
 	foreach(lc, use->segments)
-	{
-		if (use->device->ops->forget_segment != NULL)
-			use->device->ops->forget_segment(use->device->device, lfirst(lc));
-	}
-	for (uint32 i = 0; i < use->npinned; i++)
-		unpin_chunk(use->device, use->pinned[i]);
+		gpuscan_cache_release_segment(lfirst(lc));
 	for (uint32 i = 0; i < use->nlayouts; i++)
 	{
 		Table *table = use->tables[i];
@@ -509,6 +283,8 @@ gpuscan_cache_release(GpuScanCacheUse *use)
 			if (table->loading[r] == use->began)
 				table->loading[r] = 0;
 		}
+		for (int c = 0; c < use->program->ninputs; c++)
+			gpuscan_cache_release_column(use->columns[i][c]);
 		unpin_table(table);
 	}
 	MemoryContextDelete(use->context);
@@ -534,246 +310,32 @@ attach(GpuScanCacheUse *use, uint32 layout, const GpuScanCacheName *name)
 
 		if (column->dictionary == NULL && cls != GPUSCAN_BOOL)
 			column->dictionary = gpuscan_dictionary_create(cls);
-		count_dictionary(column);
-		if (!use->background)
-			column->used = use->began;
+		gpuscan_cache_count_dictionary(column);
+		gpuscan_cache_use_column(use, column);
 		use->columns[layout][i] = column;
 		use->dictionaries[layout][i] = column->dictionary;
 	}
 }
 
-static void
-pin_chunk(GpuScanCacheUse *use, Chunk *chunk)
+Table *
+gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *question, uint32 npages)
 {
-	if (use->npinned == use->max_pinned)
-	{
-		uint32 n = Max(use->max_pinned * 2, 1024);
-		Chunk **pinned = MemoryContextAllocHuge(use->context, n * sizeof(Chunk *));
+	uint32 layout = question->layout;
+	uint32 map_page = question->map_page;
+	uint32 max_pages = MaxBlockNumber / GPUSCAN_MAP_BLOCKS + 1;
+	Table *table;
 
-		if (use->npinned > 0)
-		{
-			memcpy(pinned, use->pinned, use->npinned * sizeof(Chunk *));
-			pfree(use->pinned);
-		}
-		use->pinned = pinned;
-		use->max_pinned = n;
-	}
-	chunk->pins++;
-	use->pinned[use->npinned++] = chunk;
-}
-
-/*
- * Describes the tuples of some of a range's blocks to the device.  False if it
- * need not see them.
- */
-static bool
-describe_range(GpuScanCacheUse *use, uint32 layout, const GpuScanRangeState *state, uint64 blocks,
-			   GpuScanCachedRange *out, GpuScanCacheLookup *lookup)
-{
-	Column **columns = use->columns[layout];
-	int ninputs = use->program->ninputs;
-	const GpuScanChunk **chunks =
-		MemoryContextAlloc(use->context, Max(ninputs, 1) * sizeof(GpuScanChunk *));
-	GpuScanRows runs[GPUSCAN_RANGE_BLOCKS];
-	GpuScanRows *copy;
-	uint32 nruns = 0;
-	uint32 row = 0;
-
-	for (int i = 0; i < ninputs; i++)
-	{
-		columns[i]->hits++;
-		chunks[i] = get_chunk(columns[i], state->range)->chunk;
-	}
-	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-	{
-		/* blocks that were taken out of the state have their tuples in the chunks too */
-		uint32 n = state->ntuples[i];
-
-		if (n > 0 && (blocks & (UINT64CONST(1) << i)) != 0)
-		{
-			if (nruns > 0 && runs[nruns - 1].first + runs[nruns - 1].n == (int) row)
-				runs[nruns - 1].n += n;
-			else
-				runs[nruns++] = (GpuScanRows){row, n};
-			lookup->ntuples += n;
-		}
-		row += n;
-	}
-	if (nruns == 0)
-		return false;
-	if (!gpuscan_columns_may_pass(use->program, chunks))
-	{
-		lookup->nskipped += pg_popcount64(blocks);
-		return false;
-	}
-
-	for (int i = 0; i < ninputs; i++)
-		pin_chunk(use, get_chunk(columns[i], state->range));
-	copy = MemoryContextAlloc(use->context, nruns * sizeof(GpuScanRows));
-	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
-	*out = (GpuScanCachedRange){
-		.nruns = nruns,
-		.nblocks = pg_popcount64(blocks),
-		.runs = copy,
-		.chunks = chunks,
-		.dictionaries = (const GpuScanDictionary *const *) use->dictionaries[layout],
-	};
-	return true;
-}
-
-/*
- * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
- * to the last byte, or what does not fit would be read again and again.
- */
-static bool
-has_spare_room(void)
-{
-	return total_bytes < cache_limit() / 16 * 15;
-}
-
-typedef enum RangeStatus
-{
-	RANGE_USELESS, /* it cannot be cached, or somebody loads it just now */
-	RANGE_TO_LOAD,
-	RANGE_TO_VERIFY,
-	RANGE_CURRENT
-} RangeStatus;
-
-/*
- * Finds out what to do with a range, of which `visible` blocks are all-visible.
- * `lsns` are those of `verify`, or NULL.  In a range that is current, *blocks are.
- */
-static RangeStatus
-look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_lsn, uint64 visible,
-			  uint64 verify, const XLogRecPtr *lsns, uint64 *blocks)
-{
-	Table *table = use->tables[layout];
-	GpuScanRangeState *state = table->ranges[range];
-	bool is_loading = table->loading[range] != 0 || table->dead;
-	bool complete = state != NULL;
-	bool has_unfit = false;
-
-	for (int i = 0; i < use->program->ninputs; i++)
-	{
-		Chunk *chunk = get_chunk(use->columns[layout][i], range);
-
-		complete &= chunk != NULL && chunk != UNFIT;
-		has_unfit |= chunk == UNFIT;
-	}
-	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
-		return RANGE_USELESS;
-	if (!complete)
-		return is_loading || (use->background && !has_spare_room()) ? RANGE_USELESS : RANGE_TO_LOAD;
-
-	if (state->map_lsn != map_lsn)
-	{
-		uint64 same = 0;
-
-		if (lsns == NULL)
-			return RANGE_TO_VERIFY;
-		for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-		{
-			uint64 bit = UINT64CONST(1) << i;
-
-			if ((verify & bit) != 0 && *lsns++ == state->lsns[i])
-				same |= bit;
-		}
-
-		/* The range takes the new LSN, with those blocks for which that was proven. */
-		state->blocks &= same & visible;
-		state->map_lsn = map_lsn;
-	}
-	*blocks = state->blocks & visible;
-	if (*blocks != visible && !is_loading && (use->background || use->reloads_left > 0))
-	{
-		use->reloads_left -= !use->background;
-		return RANGE_TO_LOAD;
-	}
-	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
-}
-
-static GpuScanCachedSegment *
-make_segment(GpuScanCacheUse *use, const GpuScanCachedRange *ranges, uint32 nranges)
-{
-	MemoryContext old = MemoryContextSwitchTo(use->context);
-	GpuScanCachedSegment *segment = palloc0(sizeof(GpuScanCachedSegment));
-
-	segment->nranges = nranges;
-	segment->ranges = ranges;
-	use->segments = lappend(use->segments, segment);
-	MemoryContextSwitchTo(old);
-	return segment;
-}
-
-bool
-gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns,
-					 GpuScanCachedSegment **segment)
-{
-	uint32 layout = lookup->layout;
-	GpuScanCachedRange *out;
-	uint32 max = 0;
-	uint32 n = 0;
-
-	if (layout >= use->nlayouts || lookup->map_page > MaxBlockNumber / GPUSCAN_MAP_BLOCKS)
-		return false;
-	use->background = lookup->background;
+	if (layout >= use->nlayouts || npages > max_pages || map_page > max_pages - npages)
+		return NULL;
 	if (use->tables[layout] == NULL)
-		attach(use, layout, &lookup->name);
-	else if (memcmp(&use->tables[layout]->key.name, &lookup->name, sizeof(GpuScanCacheName)) != 0)
-		return false;
-	use->tables[layout]->pinned = lookup->pinned;
-	if (lsns == NULL)
-		use->tables[layout]->loose =
-			lookup->loose || (lookup->map_page > 0 && use->tables[layout]->loose);
-	reserve_ranges(use->tables[layout], lookup->map_page);
-	if (lsns == NULL)
-		use->reloads_left += GPUSCAN_MAP_RANGES / 8;
-
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
-		max += lookup->visible[i] != 0;
-	out = MemoryContextAlloc(use->context, Max(max, 1) * sizeof(GpuScanCachedRange));
-	lookup->ntuples = 0;
-	lookup->nskipped = 0;
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
-	{
-		uint32 range = lookup->map_page * GPUSCAN_MAP_RANGES + i;
-		uint64 visible = lookup->visible[i];
-		uint64 verify = lookup->verify[i];
-		RangeStatus status = RANGE_USELESS;
-		uint64 blocks = 0;
-
-		/* The second time only what has been verified is new. */
-		if (lsns != NULL && verify == 0)
-			continue;
-		lookup->verify[i] = 0;
-		lookup->cached[i] = 0;
-		lookup->load[i] = false;
-		if (visible != 0)
-			status =
-				look_at_range(use, layout, range, lookup->map_lsn, visible, verify, lsns, &blocks);
-		if (lsns != NULL)
-			lsns += pg_popcount64(verify);
-
-		if (status == RANGE_TO_VERIFY)
-			lookup->verify[i] = visible & use->tables[layout]->ranges[range]->blocks;
-		if (status == RANGE_TO_VERIFY && lookup->verify[i] == 0)
-			status = RANGE_TO_LOAD;
-		if (status == RANGE_TO_LOAD)
-		{
-			lookup->load[i] = true;
-			use->tables[layout]->loading[range] = use->began;
-			use->loads = true;
-		}
-		if (status == RANGE_CURRENT && n < max && !use->background)
-		{
-			lookup->cached[i] = blocks;
-			if (describe_range(use, layout, use->tables[layout]->ranges[range], blocks, &out[n],
-							   lookup))
-				n++;
-		}
-	}
-	*segment = n > 0 ? make_segment(use, out, n) : NULL;
-	return true;
+		attach(use, layout, &question->name);
+	table = use->tables[layout];
+	if (memcmp(&table->key.name, &question->name, sizeof(GpuScanCacheName)) != 0)
+		return NULL;
+	table->pinned = question->pinned;
+	table->loose = question->loose;
+	reserve_ranges(table, map_page + npages);
+	return table;
 }
 
 GpuScanFill *
@@ -788,6 +350,8 @@ gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill)
 	table = use->tables[fill->layout];
 	if (table == NULL || fill->state.range >= table->nranges)
 		return NULL;
+	use->nfills++;
+	gpuscan_cache_expect_chunks(use, use->columns[fill->layout]);
 	columns = MemoryContextAlloc(use->context, sizeof(GpuScanFill));
 	columns->dictionaries = use->dictionaries[fill->layout];
 	columns->chunks = MemoryContextAllocZero(use->context, n * sizeof(GpuScanChunk *));
@@ -816,6 +380,7 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 {
 	GpuScanRangeState *old = table->ranges[state->range];
 
+	gpuscan_cache_range_changes(table, state->range);
 	if (old != NULL && same_state(old, state))
 	{
 		/* either LSN is from before the blocks were read, or was proven for them */
@@ -824,11 +389,11 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 	}
 	if (old != NULL)
 		drop_range(table, state->range);
-	if (!make_room(use, sizeof(GpuScanRangeState)))
+	old = gpuscan_cache_make_state(use);
+	if (old == NULL)
 		return false;
-	table->ranges[state->range] = MemoryContextAlloc(cache_context, sizeof(GpuScanRangeState));
-	*table->ranges[state->range] = *state;
-	total_bytes += sizeof(GpuScanRangeState);
+	*old = *state;
+	table->ranges[state->range] = old;
 	return true;
 }
 
@@ -842,6 +407,7 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 
 	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
 		ntuples += fill->state.ntuples[i];
+	use->nfills--;
 	table->loading[range] = 0;
 	good = good && !table->dead && set_state(use, table, &fill->state);
 	for (int i = 0; i < use->program->ninputs; i++)
@@ -849,22 +415,13 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 		Column *column = use->columns[fill->layout][i];
 		GpuScanChunk *made = columns->chunks[i];
 
-		count_dictionary(column);
-		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL &&
-			make_room(use, made->size))
-		{
-			Chunk *chunk = MemoryContextAllocZero(cache_context, sizeof(Chunk));
-
-			chunk->chunk = made;
-			put_chunk(column, range, chunk);
-			column->nchunks++;
-			column->bytes += made->size;
-			total_bytes += made->size;
-		}
+		gpuscan_cache_count_dictionary(column);
+		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL)
+			gpuscan_cache_put_chunk(use, column, range, made);
 		else
 			use->device->ops->free_chunk(use->device->device, made);
 		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
-			put_chunk(column, range, UNFIT);
+			gpuscan_cache_put_unfit(column, range);
 	}
 	pfree(columns->chunks);
 	pfree(columns->unfit);
@@ -876,10 +433,10 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 uint64
 gpuscan_cache_evict(Oid database, Oid relid)
 {
-	uint64 before = total_bytes;
+	uint64 before = gpuscan_cache_bytes();
 
 	forget_relation(database, relid, NULL);
-	return before - total_bytes;
+	return before - gpuscan_cache_bytes();
 }
 
 static void
@@ -889,7 +446,9 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 		.database = table->key.name.node.dbNode,
 		.relid = table->key.name.relid,
 		.attnum = column->attnum + 1,
-		.bytes = column->bytes + column->dictionary_size,
+		.device = table->key.device->entry - gpuscan_shared->devices,
+		.device_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_DEVICE),
+		.host_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_HOST),
 		.hits = column->hits,
 		.used = column->used,
 		.pinned = table->pinned,
@@ -913,7 +472,7 @@ gpuscan_cache_report(GpuScanCacheRow *out, uint32 max)
 	TableEntry *entry;
 	uint32 n = 0;
 
-	hash_seq_init(&status, tables);
+	hash_seq_init(&status, gpuscan_cache_tables);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		slist_iter iter;

@@ -19,18 +19,29 @@ typedef struct GpuScanCacheUse GpuScanCacheUse;
 
 extern void gpuscan_cache_setup(void);
 
-/* Of a request on the device; the Program and the layouts, checked, stay until release. */
+/*
+ * Of a request on the device; the Program and the layouts, checked, stay until release.
+ * Where nobody waits, in the background, all is to be loaded that has changed, or is missing
+ * and has room.
+ */
 extern GpuScanCacheUse *
 gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program,
-				  const GpuScanLayout *const *layouts, uint32 nlayouts);
+				  const GpuScanLayout *const *layouts, uint32 nlayouts, bool background);
 extern void gpuscan_cache_release(GpuScanCacheUse *use);
 
+/* Answers a lookup; `lsns` may be NULL.  False: it is not well formed. */
+extern bool
+gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns);
+
+/* Answers a survey of so many pages; the same. */
+extern bool gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 npages);
+
 /*
- * Answers a lookup; `lsns` may be NULL.  *segment is what the device has to be
- * given for it, or NULL.  False: the lookup is not well formed.
+ * What the device has to be given for the answers since the last call, or, unless
+ * all is wanted, nothing while other answers will follow.  Returns how many.
  */
-extern bool gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup,
-								 const XLogRecPtr *lsns, GpuScanCachedSegment **segment);
+extern uint32
+gpuscan_cache_take_answers(GpuScanCacheUse *use, bool all, GpuScanCachedSegment *const **segments);
 
 /* Where the device puts the columns that a batch fills; NULL where they are not wanted. */
 extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill);
@@ -38,6 +49,18 @@ extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScan
 /* Takes the columns over, or, unless `good`, throws them away. */
 extern void gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill,
 								   GpuScanFill *columns, bool good);
+
+/* Bytes of columns that a request may have the device put into memory of its own. */
+extern uint64 gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background);
+
+/*
+ * Has what is cached lie in the right memory, a little of it, in a turn of the main
+ * loop that is `idle`.  True: there may be more to do.
+ */
+extern bool gpuscan_cache_tidy(bool idle);
+
+/* The settings were read again. */
+extern void gpuscan_cache_limits_changed(void);
 
 /* Drops what is cached of a relation, in any of its files; returns the bytes. */
 extern uint64 gpuscan_cache_evict(Oid database, Oid relid);

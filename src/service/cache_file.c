@@ -4,13 +4,13 @@
  *	  Which columns were cached, on disk, so that they can be loaded after a
  *	  restart: the file gpuscan_columns in the data directory.
  *
- *		gpuscan columns, version 1, of system 7561234567890123456
+ *		gpuscan columns, version 2, of system 7561234567890123456
  *		3 columns
- *		16384,16390,1
+ *		16384,16390,1,cuda:0
  *		...
  *
- * A line for each column: its database, relation and attribute, those of pinned
- * tables first, then those used last.  No data is kept.
+ * A line for each column: its database, relation and attribute, and the device that
+ * has it, those of pinned tables first, then those used last.  No data is kept.
  *
  * The service writes it when the server shuts down, another process (warm/launcher.c)
  * now and then; each to a temporary name of its own, which is then renamed.  A failure
@@ -27,12 +27,13 @@
 #include "access/xlog.h"
 #include "lib/stringinfo.h"
 #include "service/cache_file.h"
+#include "service/shmem.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
 #define FILE_NAME "gpuscan_columns"
-#define HEADER "gpuscan columns, version 1, of system " UINT64_FORMAT "\n%u columns\n"
-#define MAX_FILE_SIZE (128 + GPUSCAN_CACHE_MAX_ROWS * 40)
+#define HEADER "gpuscan columns, version 2, of system " UINT64_FORMAT "\n%u columns\n"
+#define MAX_FILE_SIZE (128 + GPUSCAN_CACHE_MAX_ROWS * 56)
 
 static char *written = NULL; /* by this process, the last time */
 
@@ -48,7 +49,7 @@ compare_rows(const void *a, const void *b)
 		return x->used > y->used ? -1 : 1;
 	if (x->relid != y->relid)
 		return x->relid < y->relid ? -1 : 1;
-	return x->attnum - y->attnum;
+	return x->attnum != y->attnum ? x->attnum - y->attnum : (int) x->device - (int) y->device;
 }
 
 /* False with errno. */
@@ -78,8 +79,8 @@ gpuscan_cache_file_write(const GpuScanCacheRow *rows, uint32 nrows, const char *
 	initStringInfo(&text);
 	appendStringInfo(&text, HEADER, GetSystemIdentifier(), nrows);
 	for (uint32 i = 0; i < nrows; i++)
-		appendStringInfo(&text, "%u,%u,%d\n", sorted[i].database, sorted[i].relid,
-						 sorted[i].attnum);
+		appendStringInfo(&text, "%u,%u,%d,%s\n", sorted[i].database, sorted[i].relid,
+						 sorted[i].attnum, gpuscan_shared->devices[sorted[i].device].name);
 
 	if (written == NULL || strcmp(written, text.data) != 0)
 	{
@@ -140,8 +141,8 @@ parse(const char *text, GpuScanCacheColumn *columns, uint32 *n)
 
 		text += len;
 		len = -1;
-		if (sscanf(text, "%u,%u,%d\n%n", &column->database, &column->relid, &column->attnum,
-				   &len) != 3 ||
+		if (sscanf(text, "%u,%u,%d,%15[^\n]\n%n", &column->database, &column->relid,
+				   &column->attnum, column->device, &len) != 4 ||
 			len < 0)
 			return false;
 		(*n)++;

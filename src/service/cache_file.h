@@ -17,6 +17,7 @@ typedef struct GpuScanCacheColumn
 	Oid database;
 	Oid relid;
 	int attnum;
+	char device[16]; /* its name */
 } GpuScanCacheColumn;
 
 /*

@@ -3,8 +3,13 @@
  * cache_message.h
  *	  What a backend and the service say to each other about cached columns.
  *
- * Lookup: of one page of a relation's visibility map, its LSN and the blocks
- * that it calls all-visible.  The service answers which of them it answers from
+ * Survey: of many pages of a relation's visibility map, the LSN of each and
+ * whether it calls all of its blocks all-visible.  The service answers those pages
+ * all of whose blocks it answers from the cache, as it has done before; the others
+ * are looked up.
+ *
+ * Lookup: of one page of the map, its LSN and the blocks that it calls
+ * all-visible.  The service answers which of them it answers from
  * the cache, which ranges it would like to get as batches that fill it, and which
  * blocks' page LSNs it has to see first, because the map page's LSN has moved.
  * The backend then asks again with those LSNs, in the order of the blocks.
@@ -31,24 +36,49 @@ typedef struct GpuScanCacheName
 	Oid relid;
 } GpuScanCacheName;
 
-typedef struct GpuScanCacheLookup
+/* What both questions begin with */
+typedef struct GpuScanCacheQuestion
 {
 	GpuScanCacheName name;
-	uint32 layout; /* of the relation in the request */
-	uint32 map_page;
-	bool with_lsns;	 /* of the blocks of `verify` */
-	bool loose;		 /* other blocks of the map page are not all-visible */
+	uint32 layout;	 /* of the relation in the request */
+	uint32 map_page; /* the first */
+	bool more;		 /* another question follows, whatever the answer is */
+	bool loose;		 /* blocks of the relation are known not to be all-visible */
 	bool pinned;	 /* its columns are not dropped for others */
-	bool background; /* nobody waits: load all that has changed, or is missing and has room */
+
+	/* The answer: of the cached blocks */
+	uint64 ntuples;
+
+	/* and those all of whose columns lie in the device's own memory, and others; 0 if it has none */
+	uint32 in_tier[GPUSCAN_TIER_HOST + 1];
+} GpuScanCacheQuestion;
+
+typedef struct GpuScanCacheMapPage
+{
+	XLogRecPtr map_lsn;
+	uint32 nblocks; /* that the relation has there, if all of them are all-visible; else 0 */
+	bool cached;	/* the answer */
+} GpuScanCacheMapPage;
+
+typedef struct GpuScanCacheSurvey
+{
+	GpuScanCacheQuestion question;
+	uint32 npages;
+	GpuScanCacheMapPage pages[FLEXIBLE_ARRAY_MEMBER];
+} GpuScanCacheSurvey;
+
+typedef struct GpuScanCacheLookup
+{
+	GpuScanCacheQuestion question;
+	bool with_lsns; /* of the blocks of `verify` */
 	XLogRecPtr map_lsn;
 	uint64 visible[GPUSCAN_MAP_RANGES];
 
-	/* The answer: blocks in none of these are read as usual */
+	/* The answer: if not `whole`, blocks in none of these are read as usual */
+	bool whole; /* all that are all-visible are cached; the rest is not set */
 	uint64 verify[GPUSCAN_MAP_RANGES];
 	uint64 cached[GPUSCAN_MAP_RANGES];
 	bool load[GPUSCAN_MAP_RANGES]; /* the whole range */
-	uint32 nskipped;			   /* of the cached blocks, that the filter keeps nothing of */
-	uint64 ntuples;				   /* of the cached blocks */
 } GpuScanCacheLookup;
 
 typedef struct GpuScanCacheFill
@@ -79,7 +109,9 @@ typedef struct GpuScanCacheRow
 	int attnum;
 	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
 	int64 blocks;
-	int64 bytes;
+	uint32 device;		/* of those of the server */
+	int64 device_bytes; /* in its own memory, and in the host's */
+	int64 host_bytes;
 	int64 hits;	 /* ranges that it answered */
 	uint64 used; /* the greater, the later */
 	bool pinned;

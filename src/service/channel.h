@@ -88,9 +88,14 @@ typedef struct GpuScanChannelBlock
 typedef enum GpuScanBatchKind
 {
 	GPUSCAN_KIND_TUPLES,
-	GPUSCAN_KIND_FILL,	/* with `fill` */
-	GPUSCAN_KIND_LOOKUP /* a GpuScanCacheLookup in items, LSNs in staging; see cache_message.h */
+	GPUSCAN_KIND_FILL,	 /* with `fill` */
+	GPUSCAN_KIND_SURVEY, /* a GpuScanCacheSurvey in items; see cache_message.h */
+	GPUSCAN_KIND_LOOKUP	 /* a GpuScanCacheLookup in items, LSNs in staging */
 } GpuScanBatchKind;
+
+/* Pages of the map that one survey asks about, at most */
+#define GPUSCAN_SURVEY_PAGES                                                                       \
+	((GPUSCAN_BATCH_ITEMS - offsetof(GpuScanCacheSurvey, pages)) / sizeof(GpuScanCacheMapPage))
 
 typedef struct GpuScanChannelBatch
 {
@@ -132,6 +137,8 @@ typedef struct GpuScanChannel
 	uint64 tuples_expected;				/* 0: unknown */
 	uint64 groups_expected;				/* the same */
 	GpuScanPass pass;
+	bool background; /* it only loads columns */
+	char device[16]; /* where it had better run, or empty */
 	uint32 nlayouts;
 	uint32 request_size;
 	GpuScanFault fault;

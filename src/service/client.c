@@ -26,6 +26,7 @@
 
 #include "miscadmin.h"
 #include "service/client_impl.h"
+#include "service/service.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
@@ -230,8 +231,7 @@ running_service(const char **reason)
 
 GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, GpuScanPass pass, uint64 tuples_expected, uint64 groups_expected,
-					const char **reason)
+					int nlayouts, const GpuScanClientOptions *options, const char **reason)
 {
 	GpuScanClient *client;
 	GpuScanChannel *chan;
@@ -262,9 +262,11 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 	chan->request_size = size;
 	chan->nlayouts = nlayouts;
 	chan->threads = gpuscan_cpu_threads;
-	chan->pass = pass;
-	chan->tuples_expected = tuples_expected;
-	chan->groups_expected = groups_expected;
+	chan->pass = options->pass;
+	chan->tuples_expected = options->tuples_expected;
+	chan->groups_expected = options->groups_expected;
+	chan->background = options->background;
+	strlcpy(chan->device, options->device != NULL ? options->device : "", sizeof(chan->device));
 	open_slot(client);
 	return client;
 }
@@ -296,7 +298,7 @@ bool
 gpuscan_client_has_cache(const GpuScanClient *client)
 {
 	(void) client;
-	return gpuscan_shared->has_cache && gpuscan_cpu_cache_size > 0;
+	return gpuscan_service_keeps_columns();
 }
 
 int
@@ -342,7 +344,7 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	GpuScanSlot *slot = client->slot;
 
 	Assert(batch->state == GPUSCAN_BATCH_FILLING);
-	Assert(batch->nblocks > 0 || batch->shared->kind == GPUSCAN_KIND_LOOKUP);
+	Assert(batch->nblocks > 0 || batch->shared->kind >= GPUSCAN_KIND_SURVEY);
 	if (has_failed(client))
 		return;
 

@@ -59,6 +59,16 @@ gpuscan_client_line_pointer(const GpuScanClientBlock *block, uint32 i)
 	return block->offsets ? block->offsets[i] : FirstOffsetNumber + i;
 }
 
+/* What a request is, beside its Program */
+typedef struct GpuScanClientOptions
+{
+	GpuScanPass pass;
+	uint64 tuples_expected; /* 0: unknown */
+	uint64 groups_expected; /* the same */
+	bool background;		/* nobody waits: it loads columns, and computes nothing */
+	const char *device;		/* it had better run there; NULL: anywhere */
+} GpuScanClientOptions;
+
 /*
  * Starts a request; the Program and the layouts are copied.  NULL if there is
  * no service, no free request slot, or no memory: *reason, a static or
@@ -66,8 +76,7 @@ gpuscan_client_line_pointer(const GpuScanClientBlock *block, uint32 i)
  */
 extern GpuScanClient *
 gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *layouts,
-					int nlayouts, GpuScanPass pass, uint64 tuples_expected, uint64 groups_expected,
-					const char **reason);
+					int nlayouts, const GpuScanClientOptions *options, const char **reason);
 
 /*
  * The name by which others may join the request, and a client that does so, of
@@ -115,9 +124,11 @@ extern bool gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch);
 extern bool gpuscan_client_has_cache(const GpuScanClient *client);
 
 /*
- * Makes an empty batch a question to the cache, for the caller to fill in before
+ * Make an empty batch a question to the cache, for the caller to fill in before
  * it is pushed; the answer is in the same place once it is completed.
  */
+extern GpuScanCacheSurvey *gpuscan_client_survey(GpuScanClientBatch *batch, uint32 *max_pages);
+extern bool gpuscan_client_is_survey(const GpuScanClientBatch *batch);
 extern GpuScanCacheLookup *gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns);
 
 /* Makes room for all pages of a range in an empty batch. */

@@ -280,22 +280,35 @@ gpuscan_devices_close(void)
 		pg_atomic_compare_exchange_u32(&open->entry->state, &running, GPUSCAN_DEVICE_CLOSED);
 		pg_atomic_write_u32(&open->entry->running, 0);
 		pg_atomic_write_u64(&open->entry->memory_used, 0);
+		for (int i = 0; i <= GPUSCAN_TIER_HOST; i++)
+			pg_atomic_write_u64(&open->entry->cached[i], 0);
 	}
 }
 
 const GpuScanOpenDevice *
-gpuscan_devices_take(void)
+gpuscan_devices_take(const char *name)
 {
 	GpuScanOpenDevice *best = &devices[0];
 
-	for (int i = 1; i < ndevices; i++)
+	for (int i = 0; i < ndevices; i++)
 	{
+		if (strcmp(devices[i].entry->name, name) == 0)
+		{
+			best = &devices[i];
+			break;
+		}
 		if (pg_atomic_read_u32(&devices[i].entry->running) <
 			pg_atomic_read_u32(&best->entry->running))
 			best = &devices[i];
 	}
 	pg_atomic_fetch_add_u32(&best->entry->running, 1);
 	return best;
+}
+
+const GpuScanOpenDevice *
+gpuscan_devices_get(int i)
+{
+	return i < ndevices ? &devices[i] : NULL;
 }
 
 void
@@ -315,6 +328,18 @@ gpuscan_devices_memory_limit(const GpuScanDeviceEntry *entry)
 	uint64 mb = entry->cuda ? gpuscan_device_memory_limit : gpuscan_cpu_memory_limit;
 
 	return mb > 0 ? mb * 1024 * 1024 : entry->memory_total / 10 * 8;
+}
+
+uint64
+gpuscan_devices_cache_limit(const GpuScanDeviceEntry *entry)
+{
+	uint64 all = gpuscan_devices_memory_limit(entry);
+
+	if (!entry->cuda)
+		return 0;
+	return gpuscan_device_cache_size < 0
+			   ? all / 2
+			   : Min((uint64) gpuscan_device_cache_size * 1024 * 1024, all);
 }
 
 static void
@@ -378,6 +403,10 @@ gpuscan_service_device(uint32 number, GpuScanDeviceActivity *out)
 		.memory_total = entry->memory_total,
 		.memory_limit = gpuscan_devices_memory_limit(entry),
 		.memory_used = pg_atomic_read_u64(&entry->memory_used),
+		.cache_limit = gpuscan_devices_cache_limit(entry),
+		.cache_used = pg_atomic_read_u64(&entry->cached[GPUSCAN_TIER_DEVICE]),
+		.host_cache_used = pg_atomic_read_u64(&entry->cached[GPUSCAN_TIER_HOST]),
+		.is_cuda = entry->cuda,
 		.running = pg_atomic_read_u32(&entry->running),
 		.served = pg_atomic_read_u64(&entry->served),
 		.failures = pg_atomic_read_u32(&entry->failures),

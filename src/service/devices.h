@@ -33,14 +33,23 @@ typedef struct GpuScanOpenDevice
 /* The bytes that all requests together may have on the device. */
 extern uint64 gpuscan_devices_memory_limit(const GpuScanDeviceEntry *entry);
 
+/* Of those, the bytes that columns may have; 0: it has no memory of its own, or not for columns. */
+extern uint64 gpuscan_devices_cache_limit(const GpuScanDeviceEntry *entry);
+
 /* The rest is for the service's main thread. */
 
 /* Opens the devices of gpuscan.device; there is one at least afterwards. */
 extern void gpuscan_devices_open(uint32 threads);
 extern void gpuscan_devices_close(void);
 
-/* The device for one more request, and that request's end, good or not. */
-extern const GpuScanOpenDevice *gpuscan_devices_take(void);
+/* One of them, counted from 0; NULL: there are no more. */
+extern const GpuScanOpenDevice *gpuscan_devices_get(int i);
+
+/*
+ * The device for one more request, that of the name if it serves; and that request's
+ * end, good or not.
+ */
+extern const GpuScanOpenDevice *gpuscan_devices_take(const char *name);
 extern void gpuscan_devices_give(const GpuScanOpenDevice *open, bool well);
 
 /* Logs what the devices have to say, and shows what they use. */

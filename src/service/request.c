@@ -365,6 +365,8 @@ static bool
 begin(Request *request)
 {
 	GpuScanChannel *chan;
+	char device[sizeof(chan->device)];
+	bool background;
 
 	request->mapping = gpuscan_mapping_take(request->slot->channel);
 	if (request->mapping == NULL)
@@ -402,7 +404,9 @@ begin(Request *request)
 		join(request);
 		return true;
 	}
-	set_device(request, gpuscan_devices_take());
+	strlcpy(device, chan->device, sizeof(device));
+	background = chan->background;
+	set_device(request, gpuscan_devices_take(device));
 	if (chan->pass.mask >= GPUSCAN_MAX_PASSES || (chan->pass.mask & (chan->pass.mask + 1)) != 0 ||
 		chan->pass.number > chan->pass.mask)
 		reject(request, "its pass is not well formed");
@@ -418,6 +422,8 @@ begin(Request *request)
 			.groups_expected = chan->groups_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
 			.device_memory_limit = gpuscan_devices_memory_limit(request->device->entry),
+			.columns_limit = gpuscan_cache_columns_limit(request->device, background),
+			.only_fills = background,
 			.arg = request,
 			.batch_done = batch_done,
 			.finish_done = finish_done,
@@ -430,7 +436,7 @@ begin(Request *request)
 		if (request->running != NULL && request->program->aggregate &&
 			request->device->ops->push_cached != NULL)
 			request->cache = gpuscan_cache_use(request->device, request->program, request->layouts,
-											   request->nlayouts);
+											   request->nlayouts, background);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;
@@ -532,24 +538,52 @@ end_fills(Request *request)
 		end_fill(request, i);
 }
 
-/* Answers a batch that asks what is cached, and gives that to the device. */
+/*
+ * Gives the device what the cache has answered, in one piece; unless `all`, only if
+ * no other answers will follow.  False if the request has failed.
+ */
 static bool
-look_up(Request *request, GpuScanChannelBatch *batch)
+push_answers(Request *request, bool all)
 {
-	GpuScanCacheLookup *lookup = (GpuScanCacheLookup *) batch->items;
-	const XLogRecPtr *lsns = lookup->with_lsns ? (const XLogRecPtr *) batch->staging : NULL;
-	GpuScanCachedSegment *segment;
+	GpuScanCachedSegment *const *segments;
+	uint32 n;
 
-	if (request->cache == NULL || !gpuscan_cache_lookup(request->cache, lookup, lsns, &segment))
+	if (request->cache == NULL)
+		return true;
+	n = gpuscan_cache_take_answers(request->cache, all, &segments);
+	return n == 0 || succeeded(request, GPUSCAN_AT_PUSH,
+							   request->device->ops->push_cached(request->running, segments, n));
+}
+
+/* Answers a batch that asks what is cached. */
+static bool
+answer(Request *request, GpuScanChannelBatch *batch)
+{
+	bool good = request->cache != NULL;
+
+	if (good && batch->kind == GPUSCAN_KIND_SURVEY)
+	{
+		GpuScanCacheSurvey *survey = (GpuScanCacheSurvey *) batch->items;
+		uint32 npages = survey->npages;
+
+		good =
+			npages <= GPUSCAN_SURVEY_PAGES && gpuscan_cache_survey(request->cache, survey, npages);
+	}
+	else if (good)
+	{
+		GpuScanCacheLookup *lookup = (GpuScanCacheLookup *) batch->items;
+		const XLogRecPtr *lsns = lookup->with_lsns ? (const XLogRecPtr *) batch->staging : NULL;
+
+		good = gpuscan_cache_lookup(request->cache, lookup, lsns);
+	}
+	if (!good)
 	{
 		reject(request, "a question to the cache is not well formed");
 		return false;
 	}
 	request->npushed++;
 	pg_atomic_fetch_add_u32(&request->ndone, 1);
-	if (segment != NULL &&
-		!succeeded(request, GPUSCAN_AT_PUSH,
-				   request->device->ops->push_cached(request->running, &segment, 1)))
+	if (!push_answers(request, false))
 		return false;
 	pg_atomic_exchange_u32(&batch->done, 1);
 	return true;
@@ -577,8 +611,10 @@ push(Request *request)
 			MemoryContextAlloc(TopMemoryContext, GPUSCAN_BATCH_BLOCKS * sizeof(GpuScanBlock));
 	end_fill(request, index);
 	from = &chan->batches[index];
-	if (from->kind == GPUSCAN_KIND_LOOKUP)
-		return look_up(request, from);
+	if (from->kind == GPUSCAN_KIND_SURVEY || from->kind == GPUSCAN_KIND_LOOKUP)
+		return answer(request, from);
+	if (!push_answers(request->leader, true))
+		return false;
 	to.nblocks = from->nblocks;
 	to.blocks = batch->blocks;
 	to.tag = batch;
@@ -629,7 +665,8 @@ finish(Request *request)
 	}
 	request->finishing = true;
 	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_FINISHING);
-	return succeeded(request, GPUSCAN_AT_FINISH, request->device->ops->finish(request->running));
+	return push_answers(request, true) &&
+		   succeeded(request, GPUSCAN_AT_FINISH, request->device->ops->finish(request->running));
 }
 
 /* Fills the result areas that are empty. */

@@ -41,6 +41,10 @@ typedef struct GpuScanDeviceActivity
 	uint64 memory_total;
 	uint64 memory_limit;
 	uint64 memory_used;
+	uint64 cache_limit; /* of columns in its own memory */
+	uint64 cache_used;
+	uint64 host_cache_used; /* of its columns in the host's */
+	bool is_cuda;
 	uint32 running;
 	uint64 served;
 	uint32 failures;

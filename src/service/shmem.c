@@ -239,7 +239,8 @@ bool
 gpuscan_service_keeps_columns(void)
 {
 	return gpuscan_service_generation() != 0 && gpuscan_shared->has_cache &&
-		   gpuscan_cpu_cache_size > 0;
+		   (gpuscan_cpu_cache_size > 0 ||
+			(gpuscan_shared->on_gpus && gpuscan_device_cache_size != 0));
 }
 
 void

@@ -11,6 +11,7 @@
 
 #include "gpuscan.h"
 
+#include "columns/columns.h"
 #include "datatype/timestamp.h"
 #include "port/atomics.h"
 #include "storage/dsm.h"
@@ -83,6 +84,7 @@ typedef struct GpuScanDeviceEntry
 	pg_atomic_uint32 running; /* requests */
 	pg_atomic_uint64 served;  /* requests that ended well */
 	pg_atomic_uint64 memory_used;
+	pg_atomic_uint64 cached[GPUSCAN_TIER_HOST + 1]; /* bytes of its columns in each tier */
 } GpuScanDeviceEntry;
 
 /* Those that a setting can name, and the cpu device in their place */

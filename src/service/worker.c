@@ -7,6 +7,7 @@
  *		serve the requests that have news		(request.c)
  *		log what devices have to say			(devices.c)
  *		unmap channels that were discarded		(mapping.c)
+ *		if there is nothing to serve, move some cached columns to where they belong (cache_memory.c)
  *		sleep until a backend sets the latch or a device thread writes the eventfd
  *
  * It has no database connection, so it runs from the postmaster's start on, on
@@ -155,6 +156,7 @@ handle_interrupts(void)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		gpuscan_cache_limits_changed();
 	}
 }
 
@@ -186,6 +188,8 @@ gpuscan_service_main(Datum arg)
 		gpuscan_request_serve_all();
 		gpuscan_devices_look();
 		gpuscan_mapping_sweep();
+		if (gpuscan_cache_tidy(!gpuscan_request_is_pending()))
+			continue;
 
 		/* The exchange is a full barrier: who comes later sees it, and wakes us. */
 		pg_atomic_exchange_u32(&asleep, 1);

@@ -215,8 +215,9 @@ look_at_report(const GpuScanCacheRow *rows, uint32 n)
 		Known *relation = &now[nnow];
 		const Known *before;
 
-		/* a relation's rows follow each other */
-		if (i > 0 && rows[i].relid == rows[i - 1].relid && rows[i].database == rows[i - 1].database)
+		/* a relation's rows on a device follow each other */
+		if (i > 0 && rows[i].relid == rows[i - 1].relid &&
+			rows[i].database == rows[i - 1].database && rows[i].device == rows[i - 1].device)
 			continue;
 		nnow++;
 		relation->database = rows[i].database;

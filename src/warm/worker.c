@@ -29,6 +29,7 @@
 #include "postmaster/interrupt.h"
 #include "service/cache_file.h"
 #include "service/client.h"
+#include "service/service.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "tcop/tcopprot.h"
@@ -38,10 +39,11 @@
 #include "utils/syscache.h"
 #include "warm/warm.h"
 
-/* A relation and the attributes to load */
+/* A relation, the attributes to load, and where */
 typedef struct Wanted
 {
 	Oid relid;
+	char device[16];
 	List *attnums;
 } Wanted;
 
@@ -103,7 +105,7 @@ load_relation(const Wanted *wanted)
 			char *activity = psprintf("loading columns of %s", RelationGetRelationName(rel));
 
 			pgstat_report_activity(STATE_RUNNING, activity);
-			complete = gpuscan_load_columns(rel, wanted->attnums, should_stop);
+			complete = gpuscan_load_columns(rel, wanted->attnums, wanted->device, should_stop);
 			relation_close(rel, AccessShareLock);
 		}
 	}
@@ -139,20 +141,23 @@ try_to_load(const Wanted *wanted)
 
 /* Adds an attribute to those wanted, in the order in which relations come first. */
 static List *
-add_wanted(List *all, Oid relid, int attnum)
+add_wanted(List *all, Oid relid, int attnum, const char *device)
 {
 	Wanted *wanted = NULL;
 	ListCell *lc;
 
 	foreach(lc, all)
 	{
-		if (((Wanted *) lfirst(lc))->relid == relid)
-			wanted = lfirst(lc);
+		Wanted *other = lfirst(lc);
+
+		if (other->relid == relid && strcmp(other->device, device) == 0)
+			wanted = other;
 	}
 	if (wanted == NULL)
 	{
 		wanted = palloc0(sizeof(Wanted));
 		wanted->relid = relid;
+		strlcpy(wanted->device, device, sizeof(wanted->device));
 		all = lappend(all, wanted);
 	}
 	wanted->attnums = list_append_unique_int(wanted->attnums, attnum);
@@ -173,17 +178,18 @@ list_wanted(GpuScanWarmTask task)
 		for (uint32 i = 0; i < n; i++)
 		{
 			if (columns[i].database == MyDatabaseId)
-				all = add_wanted(all, columns[i].relid, columns[i].attnum);
+				all = add_wanted(all, columns[i].relid, columns[i].attnum, columns[i].device);
 		}
 	}
 	else
 	{
 		const GpuScanCacheRow *rows = gpuscan_client_cache_rows(&n);
+		GpuScanDeviceActivity device;
 
 		for (uint32 i = 0; i < n; i++)
 		{
-			if (rows[i].database == MyDatabaseId)
-				all = add_wanted(all, rows[i].relid, rows[i].attnum);
+			if (rows[i].database == MyDatabaseId && gpuscan_service_device(rows[i].device, &device))
+				all = add_wanted(all, rows[i].relid, rows[i].attnum, device.device);
 		}
 	}
 	return all;

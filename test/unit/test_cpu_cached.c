@@ -257,6 +257,7 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 	for (uint32_t i = 0; i < nbatches; i++)
 		device_ops->push(request, &batches[i]);
 	finish(request, program, run, nbatches);
+	device_ops->forget_segment(device, &columns->segment);
 	free(batches);
 	return run;
 }
@@ -307,6 +308,29 @@ test_columns(uint32_t n, GpuScanProgram *program, const char *name)
 		release(run);
 	}
 	release(expected);
+	free_columns(columns);
+	free(program);
+	free(layout);
+	free_table(table);
+}
+
+/* A filter that no range passes */
+static void
+test_skipped_ranges(void)
+{
+	Table *table = make_table(30000, 7);
+	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	GpuScanProgram *program = make_program(100);
+	Columns *columns = calloc(1, sizeof(Columns));
+	Run *run;
+
+	for (uint32_t i = 0; i < table->nblocks; i++)
+		table->blocks[i].fills = true;
+	release(run_filling(program, layout, table, columns));
+	run = run_cached(program, layout, table, columns, 1, 1);
+	ok(run->nrows == 0 && run->stats.tuples == 0 && run->stats.blocks_skipped == table->nblocks,
+	   "ranges are skipped and counted");
+	release(run);
 	free_columns(columns);
 	free(program);
 	free(layout);
@@ -422,6 +446,7 @@ main(void)
 	test_columns(30001, make_total(), "one group");
 	test_columns(170000, make_keyed(true), "many groups");
 	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
+	test_skipped_ranges();
 	test_unfit();
 	test_skip();
 	device_ops->close(device);

@@ -171,9 +171,16 @@ typedef struct CpuPlan
 extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
 extern void gpuscan_cpu_plan_free(CpuPlan *plan);
 
-/* Learns from cached ranges what values keys have, before any thread sees the plan; index.c. */
-extern void gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges,
-									 uint32_t nranges, CpuMemory *memory);
+/*
+ * What a segment keeps of its ranges, so that a request need not look at each of
+ * them, index.c.  False: out of memory.
+ */
+extern bool gpuscan_cpu_segment_prepare(GpuScanCachedSegment *segment, uint32_t ninputs);
+extern void gpuscan_cpu_segment_forget(GpuScanDevice *device, GpuScanCachedSegment *segment);
+
+/* Learns from segments what values keys have, before any thread sees the plan; index.c. */
+extern void gpuscan_cpu_plan_numbers(CpuPlan *plan, GpuScanCachedSegment *const *segments,
+									 uint32_t nsegments, CpuMemory *memory);
 
 /* When no tuple will come any more. */
 extern void gpuscan_cpu_plan_free_bits(CpuPlan *plan, CpuMemory *memory);

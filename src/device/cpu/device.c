@@ -50,9 +50,13 @@ typedef struct QueuedBatch
 typedef struct QueuedRanges
 {
 	struct QueuedRanges *next;
-	GpuScanCachedRange *ranges;
-	uint32_t nranges;
-	uint32_t taken[]; /* by each part */
+	GpuScanCachedSegment **segments; /* none without ranges */
+	uint32_t nsegments;
+	struct
+	{
+		uint32_t segments;
+		uint32_t ranges; /* of the next one */
+	} taken[];			 /* by each part */
 } QueuedRanges;
 
 typedef enum RequestState
@@ -169,6 +173,7 @@ take_apart(GpuScanRequest *request)
 	{
 		stats.tuples += request->partials[i]->stats.tuples;
 		stats.passed += request->partials[i]->stats.passed;
+		stats.blocks_skipped += request->partials[i]->stats.blocks_skipped;
 	}
 	for (uint32_t i = 0; request->state == FINISHED && i < request->merge.ntables; i++)
 		stats.groups += request->merge.tables[i].ngroups;
@@ -248,7 +253,7 @@ find_ranges(const GpuScanRequest *request, uint32_t *part)
 	{
 		for (*part = 0; *part < request->plan->nparts; (*part)++)
 		{
-			if (queued->taken[*part] < queued->nranges && !request->part_is_busy[*part])
+			if (queued->taken[*part].segments < queued->nsegments && !request->part_is_busy[*part])
 				return queued;
 		}
 	}
@@ -258,31 +263,36 @@ find_ranges(const GpuScanRequest *request, uint32_t *part)
 static void
 free_ranges(QueuedRanges *queued)
 {
-	free(queued->ranges);
+	free(queued->segments);
 	free(queued);
 }
 
 /* Takes some of the ranges, at most RANGES_AT_ONCE, for a part.  Under the lock. */
-static uint32_t
-take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part,
-			GpuScanCachedRange *ranges)
+static const GpuScanCachedRange *
+take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part, uint32_t *n)
 {
 	QueuedRanges **link = &request->ranges;
-	uint32_t left = queued->nranges - queued->taken[part];
-	uint32_t n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE;
+	const GpuScanCachedSegment *segment = queued->segments[queued->taken[part].segments];
+	uint32_t first = queued->taken[part].ranges;
+	uint32_t left = segment->nranges - first;
 
-	memcpy(ranges, queued->ranges + queued->taken[part], n * sizeof(GpuScanCachedRange));
-	queued->taken[part] += n;
+	*n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE;
+	queued->taken[part].ranges += *n;
+	if (*n == left)
+	{
+		queued->taken[part].segments++;
+		queued->taken[part].ranges = 0;
+	}
 	for (uint32_t p = 0; p < request->plan->nparts; p++)
 	{
-		if (queued->taken[p] < queued->nranges)
-			return n;
+		if (queued->taken[p].segments < queued->nsegments)
+			return segment->ranges + first;
 	}
 	while (*link != queued)
 		link = &(*link)->next;
 	*link = queued->next;
 	free_ranges(queued);
-	return n;
+	return segment->ranges + first;
 }
 
 /* Runs some cached ranges.  Called and returns under the lock. */
@@ -290,10 +300,10 @@ static void
 run_ranges(GpuScanRequest *request)
 {
 	bool by_parts = request->plan->nparts > 1;
-	GpuScanCachedRange ranges[RANGES_AT_ONCE];
 	uint32_t part;
 	QueuedRanges *queued = find_ranges(request, &part);
-	uint32_t n = take_ranges(request, queued, part, ranges);
+	uint32_t n;
+	const GpuScanCachedRange *ranges = take_ranges(request, queued, part, &n);
 	CpuPartial *partial;
 	GpuScanCode code;
 	uint64_t start;
@@ -322,13 +332,13 @@ run_batch(GpuScanRequest *request)
 	uint64_t start;
 
 	partial = begin_work(request, false, 0, &code, &start);
-	if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && !request->options.only_fills)
 	{
 		code = gpuscan_cpu_partial_run(partial, &queued->batch);
 		ndeferred = partial->ndeferred;
-		if (code == GPUSCAN_OK && queued->batch.fill != NULL)
-			gpuscan_cpu_fill(partial, &queued->batch);
 	}
+	if (code == GPUSCAN_OK && queued->batch.fill != NULL)
+		gpuscan_cpu_fill(partial, &queued->batch);
 	end_work(request, partial, code, start);
 
 	/* after the counters, so that they are complete once every batch is answered */
@@ -633,30 +643,32 @@ cpu_push(GpuScanRequest *request, const GpuScanBatch *batch)
 	return GPUSCAN_OK;
 }
 
-/* The ranges of all segments in a row; NULL: out of memory. */
+/* Segments that have ranges, prepared; NULL: out of memory. */
 static QueuedRanges *
-queue_ranges(const GpuScanRequest *request, GpuScanCachedSegment *const *segments,
-			 uint32_t nsegments)
+queue_segments(const GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+			   uint32_t nsegments)
 {
+	uint32_t ninputs = request->options.program->ninputs;
 	QueuedRanges *queued =
 		calloc(1, sizeof(QueuedRanges) + request->limit * sizeof(queued->taken[0]));
-	size_t n = 0;
 
 	if (queued == NULL)
 		return NULL;
-	for (uint32_t i = 0; i < nsegments; i++)
-		n += segments[i]->nranges;
-	queued->ranges = calloc(n + 1, sizeof(GpuScanCachedRange));
-	if (queued->ranges == NULL)
+	queued->segments = malloc((nsegments + 1) * sizeof(GpuScanCachedSegment *));
+	for (uint32_t i = 0; queued->segments != NULL && i < nsegments; i++)
 	{
-		free_ranges(queued);
-		return NULL;
+		if (segments[i]->prepared == NULL && !gpuscan_cpu_segment_prepare(segments[i], ninputs))
+		{
+			free(queued->segments);
+			queued->segments = NULL;
+		}
+		else if (segments[i]->nranges > 0)
+			queued->segments[queued->nsegments++] = segments[i];
 	}
-	for (uint32_t i = 0; i < nsegments; i++)
+	if (queued->segments == NULL)
 	{
-		memcpy(queued->ranges + queued->nranges, segments[i]->ranges,
-			   segments[i]->nranges * sizeof(GpuScanCachedRange));
-		queued->nranges += segments[i]->nranges;
+		free(queued);
+		return NULL;
 	}
 	return queued;
 }
@@ -665,17 +677,23 @@ static GpuScanCode
 cpu_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments, uint32_t nsegments)
 {
 	GpuScanDevice *device = request->device;
-	QueuedRanges *queued = queue_ranges(request, segments, nsegments);
+	QueuedRanges *queued = queue_segments(request, segments, nsegments);
 	bool untouched;
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
+	if (queued->nsegments == 0)
+	{
+		free_ranges(queued);
+		return GPUSCAN_OK;
+	}
 	pthread_mutex_lock(&device->lock);
 	untouched = request->npartials + request->active == 0 && request->first == NULL &&
 				request->ranges == NULL;
 	pthread_mutex_unlock(&device->lock);
 	if (untouched)
-		gpuscan_cpu_plan_numbers(request->plan, queued->ranges, queued->nranges, &request->memory);
+		gpuscan_cpu_plan_numbers(request->plan, queued->segments, queued->nsegments,
+								 &request->memory);
 
 	pthread_mutex_lock(&device->lock);
 	queued->next = request->ranges;
@@ -738,4 +756,5 @@ const GpuScanDeviceOps gpuscan_cpu_device = {
 	.fetch = cpu_fetch,
 	.end = cpu_end,
 	.free_chunk = cpu_free_chunk,
+	.forget_segment = gpuscan_cpu_segment_forget,
 };

@@ -36,15 +36,69 @@
 /* Of the request's limit, what an array or bits may take */
 #define MEMORY_SHARE 8
 
-/* The codes that the ranges have, if they share a dictionary */
-static CpuDomain
-code_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
+/* Of all ranges of a segment, in `prepared` */
+typedef struct CpuSegment
 {
-	CpuDomain domain = {.dictionary = ranges[0].dictionaries[input]};
-
-	for (uint32_t r = 1; r < nranges; r++)
+	uint64_t ntuples;
+	struct
 	{
-		if (ranges[r].dictionaries[input] != domain.dictionary)
+		int64_t min; /* of integers; greater than max: there are none */
+		int64_t max;
+	} inputs[];
+} CpuSegment;
+
+bool
+gpuscan_cpu_segment_prepare(GpuScanCachedSegment *segment, uint32_t ninputs)
+{
+	CpuSegment *prepared = malloc(sizeof(CpuSegment) + ninputs * sizeof(prepared->inputs[0]));
+
+	if (prepared == NULL)
+		return false;
+	prepared->ntuples = 0;
+	for (uint32_t i = 0; i < ninputs; i++)
+	{
+		prepared->inputs[i].min = INT64_MAX;
+		prepared->inputs[i].max = INT64_MIN;
+	}
+	for (uint32_t r = 0; r < segment->nranges; r++)
+	{
+		const GpuScanCachedRange *range = &segment->ranges[r];
+
+		for (uint32_t k = 0; k < range->nruns; k++)
+			prepared->ntuples += range->runs[k].n;
+		for (uint32_t i = 0; i < ninputs; i++)
+		{
+			const GpuScanChunk *chunk = range->chunks[i];
+
+			if (!chunk->has_summary)
+				continue;
+			if ((int64_t) chunk->min[0] < prepared->inputs[i].min)
+				prepared->inputs[i].min = (int64_t) chunk->min[0];
+			if ((int64_t) chunk->max[0] > prepared->inputs[i].max)
+				prepared->inputs[i].max = (int64_t) chunk->max[0];
+		}
+	}
+	segment->prepared = prepared;
+	return true;
+}
+
+void
+gpuscan_cpu_segment_forget(GpuScanDevice *device, GpuScanCachedSegment *segment)
+{
+	(void) device;
+	free(segment->prepared);
+	segment->prepared = NULL;
+}
+
+/* The codes that the segments have, if they share a dictionary */
+static CpuDomain
+code_domain(GpuScanCachedSegment *const *segments, uint32_t nsegments, uint16_t input)
+{
+	CpuDomain domain = {.dictionary = segments[0]->ranges[0].dictionaries[input]};
+
+	for (uint32_t s = 1; s < nsegments; s++)
+	{
+		if (segments[s]->ranges[0].dictionaries[input] != domain.dictionary)
 			return (CpuDomain){0};
 	}
 	if (domain.dictionary != NULL)
@@ -52,21 +106,21 @@ code_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
 	return domain;
 }
 
-/* The integers from the least to the greatest that the ranges have */
+/* The integers from the least to the greatest that the segments have */
 static CpuDomain
-value_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
+value_domain(GpuScanCachedSegment *const *segments, uint32_t nsegments, uint16_t input)
 {
 	int64_t min = INT64_MAX;
 	int64_t max = INT64_MIN;
 
-	for (uint32_t r = 0; r < nranges; r++)
+	for (uint32_t s = 0; s < nsegments; s++)
 	{
-		const GpuScanChunk *chunk = ranges[r].chunks[input];
+		const CpuSegment *segment = segments[s]->prepared;
 
-		if (!chunk->has_summary)
-			continue;
-		min = (int64_t) chunk->min[0] < min ? (int64_t) chunk->min[0] : min;
-		max = (int64_t) chunk->max[0] > max ? (int64_t) chunk->max[0] : max;
+		if (segment->inputs[input].min < min)
+			min = segment->inputs[input].min;
+		if (segment->inputs[input].max > max)
+			max = segment->inputs[input].max;
 	}
 	if (min > max || (uint64_t) max - (uint64_t) min >= MAX_NUMBERS)
 		return (CpuDomain){0};
@@ -75,22 +129,21 @@ value_domain(const GpuScanCachedRange *ranges, uint32_t nranges, uint16_t input)
 
 /* What is known of a register; size 0: nothing, or it has too many values. */
 static CpuDomain
-register_domain(const CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges,
+register_domain(const CpuPlan *plan, GpuScanCachedSegment *const *segments, uint32_t nsegments,
 				uint16_t reg)
 {
 	uint16_t input = plan->input_of_reg[reg];
 
-	if (nranges == 0 || plan->program->ninputs == 0 ||
-		GPUSCAN_INPUTS(plan->program)[input].reg != reg)
+	if (plan->program->ninputs == 0 || GPUSCAN_INPUTS(plan->program)[input].reg != reg)
 		return (CpuDomain){0};
 	switch (GPUSCAN_REG_CLASSES(plan->program)[reg])
 	{
 		case GPUSCAN_TEXT:
-			return code_domain(ranges, nranges, input);
+			return code_domain(segments, nsegments, input);
 		case GPUSCAN_BOOL:
 		case GPUSCAN_I32:
 		case GPUSCAN_I64:
-			return value_domain(ranges, nranges, input);
+			return value_domain(segments, nsegments, input);
 		default:
 			return (CpuDomain){0};
 	}
@@ -115,8 +168,8 @@ index_size(uint64_t numbers)
 
 /* Bits for aggregates whose pairs are few; for texts, of which pages have no codes, there are none. */
 static void
-create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, uint64_t ntuples,
-			CpuMemory *memory)
+create_bits(CpuPlan *plan, GpuScanCachedSegment *const *segments, uint32_t nsegments,
+			uint64_t ntuples, CpuMemory *memory)
 {
 	const GpuScanProgram *program = plan->program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
@@ -132,7 +185,7 @@ create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, u
 
 		if (aggs[i].kind != GPUSCAN_AGG_COUNT_DISTINCT)
 			continue;
-		domain = register_domain(plan, ranges, nranges, aggs[i].arg);
+		domain = register_domain(plan, segments, nsegments, aggs[i].arg);
 		size = (ngroups * domain.size + 63) / 64 * sizeof(uint64_t);
 		if (domain.dictionary == NULL && domain.size > 0 &&
 			size <= FEW_NUMBERS + ntuples * BYTES_PER_TUPLE && size <= memory->limit / MEMORY_SHARE)
@@ -142,7 +195,7 @@ create_bits(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges, u
 }
 
 void
-gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32_t nranges,
+gpuscan_cpu_plan_numbers(CpuPlan *plan, GpuScanCachedSegment *const *segments, uint32_t nsegments,
 						 CpuMemory *memory)
 {
 	const GpuScanProgram *program = plan->program;
@@ -151,17 +204,14 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 	uint64_t expected = plan->tuples_expected * plan->threads;
 	uint64_t ntuples = 0;
 
-	for (uint32_t r = 0; r < nranges; r++)
-	{
-		for (uint32_t k = 0; k < ranges[r].nruns; k++)
-			ntuples += ranges[r].runs[k].n;
-	}
+	for (uint32_t i = 0; i < nsegments; i++)
+		ntuples += ((const CpuSegment *) segments[i]->prepared)->ntuples;
 
-	/* other ranges may follow */
+	/* others may follow */
 	ntuples = expected > ntuples ? expected : ntuples;
 	for (int k = 0; numbers > 0 && k < program->nkeys; k++)
 	{
-		CpuDomain domain = register_domain(plan, ranges, nranges, key[k].reg);
+		CpuDomain domain = register_domain(plan, segments, nsegments, key[k].reg);
 
 		plan->domains[k] = domain;
 		numbers *= domain.size > 0 ? domain.size + 1 : 0;
@@ -174,7 +224,7 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, const GpuScanCachedRange *ranges, uint32
 	if (plan->nnumbers > FEW_NUMBERS && !has_text_key(program) &&
 		program->filter == GPUSCAN_NO_REGISTER && plan->threads <= MAX_PARTS)
 		plan->nparts = plan->threads;
-	create_bits(plan, ranges, nranges, ntuples, memory);
+	create_bits(plan, segments, nsegments, ntuples, memory);
 }
 
 void

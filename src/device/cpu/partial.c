@@ -535,6 +535,11 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 	CpuTuples *tuples = &partial->tuples;
 	GpuScanCode code = GPUSCAN_OK;
 
+	if (!gpuscan_columns_may_pass(partial->plan->program, range->chunks))
+	{
+		partial->stats.blocks_skipped += range->nblocks;
+		return GPUSCAN_OK;
+	}
 	tuples->n = 0;
 	partial->cached = range;
 	for (uint32_t r = 0; r < range->nruns; r++)
