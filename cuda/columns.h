@@ -35,7 +35,7 @@ typedef struct CudaPlace
 typedef struct CudaPinned
 {
 	pthread_mutex_t lock;
-	pthread_mutex_t grows; /* taken before the other by who adds a piece */
+	pthread_mutex_t grows;			 /* taken before the other by who adds a piece */
 	struct CudaPinnedPiece **pieces; /* by address */
 	uint32_t npieces;
 	uint32_t capacity;
@@ -77,11 +77,11 @@ extern void gpuscan_cuda_columns_close(GpuScanDevice *device);
  * Takes device memory if that leaves columns and everything within the limits,
  * else pinned memory.  False: there is neither.
  */
-extern bool gpuscan_cuda_columns_alloc(GpuScanDevice *device, CUstream stream, size_t size,
-									   uint64_t columns_limit, uint64_t device_limit,
-									   CudaPlace *place);
-extern void gpuscan_cuda_columns_free(GpuScanDevice *device, CUstream stream,
-									  const CudaPlace *place);
+extern bool
+gpuscan_cuda_columns_alloc(GpuScanDevice *device, CUstream stream, size_t size,
+						   uint64_t columns_limit, uint64_t device_limit, CudaPlace *place);
+extern void
+gpuscan_cuda_columns_free(GpuScanDevice *device, CUstream stream, const CudaPlace *place);
 
 /* A chunk's header for one that is at `place`, or NULL: out of memory. */
 extern GpuScanChunk *gpuscan_cuda_chunk_header(const GpuScanChunk *chunk, const CudaPlace *place);

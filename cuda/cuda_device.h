@@ -208,10 +208,10 @@ struct GpuScanRequest
 	bool finishing;
 	CudaBatch *first; /* batches that wait */
 	CudaBatch *last;
-	uint32_t filling;	  /* threads that make columns now, */
-	uint32_t fill_limit;  /* and may at a time */
-	uint64_t fill_ns;	  /* that they took, */
-	uint64_t fill_bytes;  /* and moved over the bus */
+	uint32_t filling;	   /* threads that make columns now, */
+	uint32_t fill_limit;   /* and may at a time */
+	uint64_t fill_ns;	   /* that they took, */
+	uint64_t fill_bytes;   /* and moved over the bus */
 	CpuPartial **partials; /* of each of the device's threads, its own */
 
 	/* The lane's */

@@ -105,12 +105,12 @@ open_filler(CudaFiller *filler)
 	GpuScanDevice *device = filler->device;
 
 	if (filler->stream == NULL)
-		TRY(gpuscan_cuda_code(
-			device, gpuscan_cuda.stream_create(&filler->stream, CU_STREAM_NON_BLOCKING)));
+		TRY(gpuscan_cuda_code(device,
+							  gpuscan_cuda.stream_create(&filler->stream, CU_STREAM_NON_BLOCKING)));
 	if (filler->staging == NULL)
-		TRY(gpuscan_cuda_code(device, gpuscan_cuda.host_alloc((void **) &filler->staging,
-															  STAGING_SIZE,
-															  CU_MEMHOSTALLOC_PORTABLE)));
+		TRY(gpuscan_cuda_code(device,
+							  gpuscan_cuda.host_alloc((void **) &filler->staging, STAGING_SIZE,
+													  CU_MEMHOSTALLOC_PORTABLE)));
 	return GPUSCAN_OK;
 }
 

@@ -152,17 +152,16 @@ make_mirror(GpuScanRequest *request, const GpuScanDictionary *dictionary, GpuSca
 
 /* Writes the values that a mirror does not have. */
 static GpuScanCode
-extend_mirror(GpuScanRequest *request, CudaMirror *mirror, const GsValues *values,
-			  GpuScanClass cls, uint32_t count, uint32_t size)
+extend_mirror(GpuScanRequest *request, CudaMirror *mirror, const GsValues *values, GpuScanClass cls,
+			  uint32_t count, uint32_t size)
 {
 	uint32_t first = mirror->count == 0 ? 0 : mirror->count + 1; /* offset that is not there */
 
 	TRY(copy_to(request, &mirror->place, mirror->size, values->data + mirror->size,
 				size - mirror->size));
 	if (cls == GPUSCAN_TEXT)
-		TRY(copy_to(request, &mirror->place,
-					align16(mirror->max_size) + first * sizeof(uint32_t), values->offsets + first,
-					(count + 1 - first) * sizeof(uint32_t)));
+		TRY(copy_to(request, &mirror->place, align16(mirror->max_size) + first * sizeof(uint32_t),
+					values->offsets + first, (count + 1 - first) * sizeof(uint32_t)));
 	mirror->count = count;
 	mirror->size = size;
 	return GPUSCAN_OK;
@@ -251,13 +250,14 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at
 	{
 		const GpuScanCachedRange *range = &segment->ranges[r];
 
-		ranges[r] = (CudaRange){.chunks = address + at.addresses,
-								.runs = address + at.runs,
-								.nruns = range->nruns};
+		ranges[r] = (CudaRange){
+			.chunks = address + at.addresses, .runs = address + at.runs, .nruns = range->nruns};
 		for (uint32_t i = 0; i < range->nruns; i++)
+		{
 			ranges[r].nrows += range->runs[i].n;
-		memcpy(copy + at.runs, range->runs, range->nruns * sizeof(GpuScanRows));
-		at.runs += range->nruns * sizeof(GpuScanRows);
+			memcpy(copy + at.runs, &range->runs[i], sizeof(GpuScanRows));
+			at.runs += sizeof(GpuScanRows);
+		}
 		for (uint32_t i = 0; i < ninputs; i++)
 		{
 			const GpuScanChunk *chunk = range->chunks[i];
@@ -339,8 +339,8 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 static GpuScanCode
 prepare(GpuScanRequest *request, GpuScanCachedSegment *segment)
 {
-	CudaPrepared *prepared = calloc(
-		1, sizeof(CudaPrepared) + request->options.program->ninputs * sizeof(CudaMirror *));
+	CudaPrepared *prepared =
+		calloc(1, sizeof(CudaPrepared) + request->options.program->ninputs * sizeof(CudaMirror *));
 	GpuScanCode code;
 
 	if (prepared == NULL)
