@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "codegen.h"
+#include "columns.h"
 #include "driver.h"
 #include "kernel_files.h"
 #include "launch.h"
@@ -92,6 +93,10 @@ extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *ker
 typedef struct CudaBatch
 {
 	struct CudaBatch *next;
+	struct CudaBatch *next_fill; /* under the device's lock, as the following */
+	uint32_t parts;				 /* that are not done: running it, and its columns */
+	GpuScanCode code;
+	GpuScanRequest *request;
 	GpuScanBatch batch;
 	uint32_t ndeferred;
 } CudaBatch;
@@ -132,6 +137,9 @@ typedef struct CudaLane
 } CudaLane;
 
 extern bool gpuscan_cuda_is_ended(GpuScanRequest *request);
+
+/* A part of a batch is done.  With the last one it is answered, if its request goes on, and freed. */
+extern void gpuscan_cuda_answer(CudaBatch *batch, GpuScanCode code);
 
 /* The thread of a lane. */
 extern void *gpuscan_cuda_lane_main(void *lane);
@@ -180,6 +188,8 @@ struct GpuScanDevice
 	CudaKernelFiles kernel_files; /* set before the first request */
 	uint32_t nregions;			  /* set before the first request */
 	CudaRegion regions[CUDA_MAX_REGIONS];
+	CudaColumns columns;
+	CudaFillers fillers;
 
 	pthread_mutex_t lock;
 	bool closing; /* under the lock, as is the list */
@@ -198,6 +208,11 @@ struct GpuScanRequest
 	bool finishing;
 	CudaBatch *first; /* batches that wait */
 	CudaBatch *last;
+	uint32_t filling;	   /* threads that make columns now, */
+	uint32_t fill_limit;   /* and may at a time */
+	uint64_t fill_ns;	   /* that they took, */
+	uint64_t fill_bytes;   /* and moved over the bus */
+	CpuPartial **partials; /* of each of the device's threads, its own */
 
 	/* The lane's */
 	GpuScanCode code; /* the first failure of an aggregation, or of the beginning */
@@ -238,6 +253,9 @@ extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
  */
 extern GpuScanCode gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer);
 extern void gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size);
+
+/* Adds to a counter, unless it came to more than `limit`. */
+extern bool gpuscan_cuda_charge(_Atomic uint64_t *used, size_t size, uint64_t limit);
 
 /* The device's pool, and how many bytes it keeps of what was given back. */
 extern bool gpuscan_cuda_pool_open(GpuScanDevice *device);

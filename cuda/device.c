@@ -92,7 +92,7 @@ open_context(GpuScanDevice *device, int number, const char **error)
 		return false;
 	}
 	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS ||
-		!gpuscan_cuda_pool_open(device))
+		!gpuscan_cuda_pool_open(device) || !gpuscan_cuda_columns_open(device))
 	{
 		(void) gpuscan_cuda.primary_context_release(device->device);
 		*error = "the CUDA device's context cannot be used";
@@ -101,12 +101,13 @@ open_context(GpuScanDevice *device, int number, const char **error)
 	return true;
 }
 
+static void cuda_close(GpuScanDevice *device);
+
 static GpuScanDevice *
 cuda_open(int number, uint32_t threads, const char **error)
 {
 	GpuScanDevice *device = calloc(1, sizeof(GpuScanDevice));
 
-	(void) threads;
 	if (device == NULL)
 	{
 		*error = "out of memory";
@@ -120,6 +121,12 @@ cuda_open(int number, uint32_t threads, const char **error)
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->messages.lock, NULL);
 	gpuscan_cuda_kernels_init(device);
+	if (!gpuscan_cuda_fill_open(device, threads))
+	{
+		cuda_close(device);
+		*error = "could not create a thread";
+		return NULL;
+	}
 	return device;
 }
 
@@ -129,6 +136,7 @@ cuda_status(GpuScanDevice *device, GpuScanDeviceStatus *status)
 	memcpy(status->model, device->model, sizeof(status->model));
 	status->memory_total = device->memory_total;
 	status->memory_used = atomic_load(&device->memory_used);
+	status->memory_columns = atomic_load(&device->columns.used);
 }
 
 /* Under the lock. */
@@ -163,8 +171,10 @@ cuda_close(GpuScanDevice *device)
 		free(lane);
 		lane = next;
 	}
+	gpuscan_cuda_fill_close(device);
 	(void) gpuscan_cuda.context_set_current(device->context);
 	gpuscan_cuda_kernels_free_all(device);
+	gpuscan_cuda_columns_close(device);
 	gpuscan_kernel_files_close(&device->kernel_files);
 	for (uint32_t i = 0; i < device->nregions; i++)
 	{
@@ -258,10 +268,13 @@ cuda_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanR
 		return GPUSCAN_OUT_OF_MEMORY;
 	r->device = device;
 	r->options = *options;
+	r->fill_limit = options->threads > 0 ? options->threads : device->fillers.nthreads;
 	r->options.threads = 1; /* groups are put together by the lane alone */
 	gpuscan_cuda_pool_limit(device, options->device_memory_limit);
+	device->columns.limit = options->columns_limit;
+	r->partials = calloc(device->fillers.nthreads, sizeof(CpuPartial *));
 	r->plan = gpuscan_cpu_plan_create(&r->options);
-	if (r->plan != NULL)
+	if (r->plan != NULL && r->partials != NULL)
 	{
 		pthread_mutex_lock(&device->lock);
 		r->lane = find_lane(device);
@@ -275,6 +288,7 @@ cuda_begin(GpuScanDevice *device, const GpuScanRequestOptions *options, GpuScanR
 	if (r->lane == NULL)
 	{
 		gpuscan_cpu_plan_free(r->plan);
+		free(r->partials);
 		free(r);
 		return GPUSCAN_OUT_OF_MEMORY;
 	}
@@ -289,8 +303,7 @@ cuda_push(GpuScanRequest *request, const GpuScanBatch *batch)
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
-	queued->next = NULL;
-	queued->batch = *batch;
+	*queued = (CudaBatch){.request = request, .batch = *batch, .parts = 1};
 
 	pthread_mutex_lock(&request->device->lock);
 	if (request->last == NULL)
@@ -298,6 +311,8 @@ cuda_push(GpuScanRequest *request, const GpuScanBatch *batch)
 	else
 		request->last->next = queued;
 	request->last = queued;
+	if (batch->fill != NULL)
+		gpuscan_cuda_fill_push(queued);
 	pthread_cond_signal(&request->lane->wake);
 	pthread_mutex_unlock(&request->device->lock);
 	return GPUSCAN_OK;
@@ -349,6 +364,10 @@ const GpuScanDeviceOps gpuscan_cuda_device = {
 	.finish = cuda_finish,
 	.fetch = cuda_fetch,
 	.end = cuda_end,
+	.free_chunk = gpuscan_cuda_free_chunk,
+	.move_chunk = gpuscan_cuda_move_chunk,
+	.forget_segment = gpuscan_cuda_forget_segment,
+	.forget_dictionary = gpuscan_cuda_forget_dictionary,
 	.register_memory = cuda_register_memory,
 	.keep_kernels = cuda_keep_kernels,
 };

@@ -240,12 +240,6 @@ plan_block(const GpuScanDevice *device, const GpuScanBlock *block)
 	return plan;
 }
 
-static bool
-block_is_valid(const GpuScanRequest *request, const GpuScanBlock *block)
-{
-	return block->layout < request->options.nlayouts && block->size <= INT32_MAX;
-}
-
 /* Blocks and bytes of a batch; false if it is not well formed */
 static bool
 measure_batch(const GpuScanRequest *request, const GpuScanBatch *batch, size_t *pinned,
@@ -257,7 +251,7 @@ measure_batch(const GpuScanRequest *request, const GpuScanBatch *batch, size_t *
 	{
 		BlockPlan plan;
 
-		if (!block_is_valid(request, &batch->blocks[i]))
+		if (!gpuscan_cpu_block_is_valid(request->plan, &batch->blocks[i]))
 			return false;
 		plan = plan_block(request->device, &batch->blocks[i]);
 		*pinned += plan.base_size + plan.places_size;
@@ -267,10 +261,24 @@ measure_batch(const GpuScanRequest *request, const GpuScanBatch *batch, size_t *
 	return *ntuples <= INT32_MAX;
 }
 
-static void
-answer(GpuScanRequest *request, CudaBatch *batch, GpuScanCode code)
+void
+gpuscan_cuda_answer(CudaBatch *batch, GpuScanCode code)
 {
-	request->options.batch_done(request->options.arg, batch->batch.tag, code, batch->ndeferred);
+	const GpuScanRequestOptions *options = &batch->request->options;
+	pthread_mutex_t *lock = &batch->request->device->lock;
+	bool ended;
+	bool last;
+
+	pthread_mutex_lock(lock);
+	ended = batch->request->ended;
+	last = --batch->parts == 0;
+	if (code != GPUSCAN_OK)
+		batch->code = code;
+	pthread_mutex_unlock(lock);
+	if (!last)
+		return;
+	if (!ended)
+		options->batch_done(options->arg, batch->batch.tag, batch->code, batch->ndeferred);
 	free(batch);
 }
 
@@ -327,7 +335,7 @@ take_batches(GpuScanRequest *request, CudaSlot *slot)
 		{
 			if (request->options.program->aggregate)
 				request->code = code;
-			answer(request, batch, code);
+			gpuscan_cuda_answer(batch, code);
 			continue;
 		}
 		if (slot->batches != NULL &&
@@ -354,7 +362,7 @@ drop_batches(GpuScanRequest *request)
 	CudaBatch *batch;
 
 	while ((batch = pop_batch(request)) != NULL)
-		free(batch);
+		gpuscan_cuda_answer(batch, GPUSCAN_CANCELLED);
 }
 
 /*
@@ -628,7 +636,7 @@ answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
 		CudaBatch *batch = slot->batches;
 
 		slot->batches = batch->next;
-		answer(request, batch, code);
+		gpuscan_cuda_answer(batch, code);
 	}
 	slot->busy = false;
 }
@@ -654,9 +662,13 @@ take_apart(GpuScanRequest *request)
 {
 	void (*ended)(void *arg, const GpuScanRequestStats *stats) = request->options.ended;
 	void *arg = request->options.arg;
-	GpuScanRequestStats stats = request->stats;
+	GpuScanRequestStats stats;
 
 	drop_batches(request);
+	gpuscan_cuda_fill_end(request);
+	stats = request->stats;
+	stats.busy_ns += request->fill_ns;
+	stats.bus_bytes += request->fill_bytes;
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &request->lane->slots[i];
@@ -667,7 +679,7 @@ take_apart(GpuScanRequest *request)
 		{
 			CudaBatch *next = batch->next;
 
-			free(batch);
+			gpuscan_cuda_answer(batch, GPUSCAN_CANCELLED);
 			batch = next;
 		}
 		slot->batches = NULL;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memory.c
- *	  Device memory: the one place that takes and counts it.
+ *	  Device memory of requests, taken and counted; that of columns is in columns.c.
  *
  * It comes from the driver's stream-ordered pool, which keeps what was given
  * back, up to the device's limit, so that most requests wait for no allocation.
@@ -27,19 +27,24 @@ gpuscan_cuda_pool_limit(GpuScanDevice *device, uint64_t limit)
 	(void) gpuscan_cuda.pool_set_attribute(device->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &limit);
 }
 
+bool
+gpuscan_cuda_charge(_Atomic uint64_t *used, size_t size, uint64_t limit)
+{
+	if (atomic_fetch_add(used, size) + size <= limit)
+		return true;
+	atomic_fetch_sub(used, size);
+	return false;
+}
+
 /* Counts memory against the limits of the request and of the device. */
 static bool
 charge(GpuScanRequest *request, size_t size)
 {
 	const GpuScanRequestOptions *options = &request->options;
 
-	if (size > options->memory_limit || request->used > options->memory_limit - size)
+	if (size > options->memory_limit || request->used > options->memory_limit - size ||
+		!gpuscan_cuda_charge(&request->device->memory_used, size, options->device_memory_limit))
 		return false;
-	if (atomic_fetch_add(&request->device->memory_used, size) + size > options->device_memory_limit)
-	{
-		atomic_fetch_sub(&request->device->memory_used, size);
-		return false;
-	}
 	request->used += size;
 	return true;
 }

@@ -23,8 +23,11 @@ programs = $(shell grep -lE $(is_program) /dev/null $(sources))
 helpers = $(filter-out $(programs),$(sources))
 objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources))
 
+# A driver and a compiler without a GPU; who has loaded one gets it by its soname again.
+fakes = $(out)/fake/libcuda.so.1 $(out)/fake/libnvrtc.so.13
+
 .PHONY: all
-all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs))
+all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs)) $(fakes)
 
 .PRECIOUS: $(out)/%.o
 
@@ -35,6 +38,10 @@ $(out)/bin/%: $(out)/test/unit/%.o $(patsubst %.c,$(out)/%.o,$(helpers)) $(out)/
 $(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))
 	rm -f $@
 	$(AR) rcs $@ $^
+
+$(fakes): $(wildcard test/fake_cuda/*.c) cuda/driver.h test/units.mk
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -g $(FLAGS_$(VARIANT)) -Icuda -shared -fPIC -Wl,-soname,$(@F) -o $@ $(wildcard test/fake_cuda/*.c)
 
 $(out)/%.o: %.c test/units.mk
 	@mkdir -p $(@D)

@@ -175,9 +175,10 @@ typedef struct GpuScanRequest GpuScanRequest;
 
 typedef struct GpuScanDeviceStatus
 {
-	char model[64];		   /* empty: it has no name but its own */
-	uint64_t memory_total; /* bytes */
-	uint64_t memory_used;  /* by requests */
+	char model[64];			 /* empty: it has no name but its own */
+	uint64_t memory_total;	 /* bytes */
+	uint64_t memory_used;	 /* by requests and columns */
+	uint64_t memory_columns; /* of it, where a device has a memory of its own */
 } GpuScanDeviceStatus;
 
 typedef struct GpuScanDeviceOps

@@ -1,6 +1,7 @@
 /*
  * A CUDA driver, compiler and profiler without a GPU, for tests in t/: devices that can be
- * opened and do nothing, so that no tuple passes a filter.  Files in
+ * opened, have the host's memory, and run no kernel, so that no tuple passes a filter.
+ * Copies are made at once, whatever the stream.  Files in
  * GPUSCAN_FAKE_CUDA say what goes wrong: `broken-N`, device N fails whatever it
  * is asked; `no-compiler`, no kernel compiles; `other-driver`, only what is
  * compiled from now on can be loaded.
@@ -150,13 +151,34 @@ cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
 	return fake_result();
 }
 
+int
+cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+	memcpy((void *) dst, src, size);
+	return fake_result();
+}
+
+int
+cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	memcpy((void *) dst, (const void *) src, size);
+	return fake_result();
+}
+
+int
+cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size, CUstream stream)
+{
+	memset((void *) dst, value, size);
+	return fake_result();
+}
+
 /* Every kernel takes a millisecond. */
 int
 cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
-	static float now;
+	static _Atomic int now;
 
-	*ms = now++;
+	*ms = (float) now++;
 	return fake_result();
 }
 

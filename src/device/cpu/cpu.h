@@ -171,6 +171,12 @@ typedef struct CpuPlan
 extern CpuPlan *gpuscan_cpu_plan_create(const GpuScanRequestOptions *options);
 extern void gpuscan_cpu_plan_free(CpuPlan *plan);
 
+static inline bool
+gpuscan_cpu_block_is_valid(const CpuPlan *plan, const GpuScanBlock *block)
+{
+	return block->layout < plan->nlayouts && block->size <= INT32_MAX;
+}
+
 /*
  * What a segment keeps of its ranges, so that a request need not look at each of
  * them, index.c.  False: out of memory.
@@ -468,6 +474,7 @@ typedef struct CpuPartial
 	GpuScanRequestStats stats;
 } CpuPartial;
 
+/* memory is NULL for one that makes columns and no more. */
 extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory,
 											  const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
@@ -492,7 +499,7 @@ extern uint32_t gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept);
 /* Finds or makes the groups of the chunk's tuples, and their numbers. */
 extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
 
-/* Makes the columns of a batch that has been run, fill.c. */
+/* Makes the columns of a batch whose blocks are valid, fill.c. */
 extern void gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch);
 
 /*

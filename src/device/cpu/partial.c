@@ -108,7 +108,7 @@ gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part, CpuMemory *memory
 	partial->cancel = cancel;
 	partial->tuples.located = calloc((size_t) plan->max_fetches * CPU_CHUNK + 1, sizeof(GsText));
 	if (partial->tuples.located == NULL || !create_registers(partial) ||
-		(plan->program->aggregate && !create_aggregation(partial)))
+		(plan->program->aggregate && memory != NULL && !create_aggregation(partial)))
 	{
 		gpuscan_cpu_partial_free(partial);
 		return NULL;
@@ -448,12 +448,6 @@ run_chunk(CpuPartial *partial)
 	return code;
 }
 
-static bool
-block_is_valid(const CpuPlan *plan, const GpuScanBlock *block)
-{
-	return block->layout < plan->nlayouts && block->size <= INT32_MAX;
-}
-
 /*
  * Adds a block's tuples to the chunk, and runs it whenever it is full.  Every
  * tuple is rejected until it is found to be something else.
@@ -496,9 +490,9 @@ gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch)
 		const GpuScanBlock *block = &batch->blocks[b];
 		const GpuScanBlock *next = b + 1 < batch->nblocks ? block + 1 : NULL;
 
-		if (!block_is_valid(partial->plan, block))
+		if (!gpuscan_cpu_block_is_valid(partial->plan, block))
 			return GPUSCAN_INVALID;
-		if (next != NULL && !block_is_valid(partial->plan, next))
+		if (next != NULL && !gpuscan_cpu_block_is_valid(partial->plan, next))
 			next = NULL;
 		if (block->layout != partial->layout)
 			code = run_chunk(partial);
