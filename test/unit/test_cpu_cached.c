@@ -97,6 +97,36 @@ make_total(void)
 	return build_program(b);
 }
 
+/* What headers of chunks tell */
+static GpuScanProgram *
+make_summary(void)
+{
+	static const struct
+	{
+		uint16_t column, decode, scale;
+	} sources[] = {{C_INT, GPUSCAN_DECODE_INT4, 0},
+				   {C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0},
+				   {C_PRICE, GPUSCAN_DECODE_DEC64, 2},
+				   {C_PRICE, GPUSCAN_DECODE_DEC128, 2}};
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t text = add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0);
+	uint16_t truth = add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0);
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		uint16_t reg = add_input(b, sources[i].column, sources[i].decode, sources[i].scale);
+
+		add_agg(b, GPUSCAN_AGG_MIN, reg, NO_REG);
+		add_agg(b, GPUSCAN_AGG_MAX, reg, NO_REG);
+		add_agg(b, GPUSCAN_AGG_COUNT, reg, NO_REG);
+	}
+	add_agg(b, GPUSCAN_AGG_COUNT, text, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_BOOL_AND, truth, NO_REG);
+	add_agg(b, GPUSCAN_AGG_BOOL_OR, truth, NO_REG);
+	return build_program(b);
+}
+
 /* With a filter that keeps one tuple in `share`, or without one for 0 */
 static GpuScanProgram *
 make_program(int share)
@@ -356,6 +386,43 @@ test_unfit(void)
 	free_table(table);
 }
 
+/* Headers that lie show where they are believed: of whole ranges, by Programs that need no more. */
+static void
+test_summary(void)
+{
+	Table *table = make_table(30000, 7);
+	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	GpuScanProgram *programs[] = {make_summary(), make_total()};
+
+	for (int p = 0; p < 2; p++)
+	{
+		Columns *columns = calloc(1, sizeof(Columns));
+		Run *expected;
+		Run *whole;
+		Run *part;
+
+		for (uint32_t i = 0; i < table->nblocks; i++)
+			table->blocks[i].fills = true;
+		expected = run_filling(programs[p], layout, table, columns);
+		for (int i = 0; i < programs[p]->ninputs; i++)
+		{
+			columns->chunks[0][i]->max[0] ^= 3;
+			columns->chunks[0][i]->max[1]++;
+		}
+		whole = run_cached(programs[p], layout, table, columns, 1, 1);
+		part = run_cached(programs[p], layout, table, columns, 1, 2);
+		ok(same(whole, expected) == (p == 1), "headers are believed, Program %d", p);
+		ok(same(part, expected), "but not of a part of a range, Program %d", p);
+		release(whole);
+		release(part);
+		release(expected);
+		free_columns(columns);
+		free(programs[p]);
+	}
+	free(layout);
+	free_table(table);
+}
+
 /* A filter over values 10 .. 20, or NULLs alone */
 static void
 test_skip(void)
@@ -420,8 +487,12 @@ main(void)
 	test_columns(30000, make_program(20), "one in 20");
 	test_columns(30001, make_keyed(false), "by texts");
 	test_columns(30001, make_total(), "one group");
+	test_columns(1, make_summary(), "from headers");
+	test_columns(30000, make_summary(), "from headers");
+	test_columns(30001, make_summary(), "from headers");
 	test_columns(170000, make_keyed(true), "many groups");
 	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
+	test_summary();
 	test_unfit();
 	test_skip();
 	device_ops->close(device);

@@ -535,6 +535,8 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 	CpuTuples *tuples = &partial->tuples;
 	GpuScanCode code = GPUSCAN_OK;
 
+	if (partial->plan->summarized && gpuscan_cpu_run_summary(partial, range, &code))
+		return code;
 	tuples->n = 0;
 	partial->cached = range;
 	for (uint32_t r = 0; r < range->nruns; r++)
