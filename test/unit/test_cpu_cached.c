@@ -97,9 +97,9 @@ make_total(void)
 	return build_program(b);
 }
 
-/* What headers of chunks tell */
+/* What headers of chunks tell, with a filter for prices below a limit, or without one for 0 */
 static GpuScanProgram *
-make_summary(void)
+make_summary(int64_t limit)
 {
 	static const struct
 	{
@@ -124,6 +124,9 @@ make_summary(void)
 	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
 	add_agg(b, GPUSCAN_AGG_BOOL_AND, truth, NO_REG);
 	add_agg(b, GPUSCAN_AGG_BOOL_OR, truth, NO_REG);
+	if (limit > 0)
+		b->header.filter = add_instr(b, GPUSCAN_OP_I64_LT, b->inputs[4].reg,
+									 add_param(b, GPUSCAN_I64, limit), 0, 0);
 	return build_program(b);
 }
 
@@ -392,9 +395,9 @@ test_summary(void)
 {
 	Table *table = make_table(30000, 7);
 	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
-	GpuScanProgram *programs[] = {make_summary(), make_total()};
+	GpuScanProgram *programs[] = {make_summary(0), make_total(), make_summary(INT64_MAX)};
 
-	for (int p = 0; p < 2; p++)
+	for (int p = 0; p < 3; p++)
 	{
 		Columns *columns = calloc(1, sizeof(Columns));
 		Run *expected;
@@ -430,20 +433,25 @@ test_skip(void)
 	static const struct
 	{
 		GpuScanOp op;
-		int32_t low, high; /* the constants for which some value passes */
-	} comparisons[] = {{GPUSCAN_OP_I32_EQ, 10, 20},	 {GPUSCAN_OP_I32_LT, 11, 99},
-					   {GPUSCAN_OP_I32_LE, 10, 99},	 {GPUSCAN_OP_I32_GT, -99, 19},
-					   {GPUSCAN_OP_I32_GE, -99, 20}, {GPUSCAN_OP_I32_NE, -99, 99}};
+		int32_t low, high;		   /* the constants for which some value passes */
+		int32_t all_low, all_high; /* all do; of NE, none is between them */
+	} comparisons[] = {
+		{GPUSCAN_OP_I32_EQ, 10, 20, 100, -100}, {GPUSCAN_OP_I32_LT, 11, 99, 21, 99},
+		{GPUSCAN_OP_I32_LE, 10, 99, 20, 99},	{GPUSCAN_OP_I32_GT, -99, 19, -99, 9},
+		{GPUSCAN_OP_I32_GE, -99, 20, -99, 10},	{GPUSCAN_OP_I32_NE, -99, 99, 10, 20}};
 	int32_t values[11];
 	uint8_t nulls[11];
 	const GpuScanChunk *chunk;
 	const GpuScanChunk *no_values;
+	const GpuScanChunk *some_nulls;
 
 	for (int i = 0; i < 11; i++)
 		values[i] = 10 + i;
 	memset(nulls, GPUSCAN_NULL, sizeof(nulls));
 	chunk = gpuscan_columns_encode(GPUSCAN_I32, values, NULL, 11, NULL);
 	no_values = gpuscan_columns_encode(GPUSCAN_I32, values, nulls, 11, NULL);
+	memset(nulls, 0, 10);
+	some_nulls = gpuscan_columns_encode(GPUSCAN_I32, values, nulls, 11, NULL);
 	for (size_t c = 0; c < sizeof(comparisons) / sizeof(comparisons[0]); c++)
 	{
 		int wrong = 0;
@@ -457,8 +465,13 @@ test_skip(void)
 			uint16_t division =
 				add_instr(b, GPUSCAN_OP_I32_EQ, input,
 						  add_instr(b, GPUSCAN_OP_INT4_DIV, input, param, 0, 0), 0, 0);
-			uint16_t filters[3] = {simple, add_instr(b, GPUSCAN_OP_AND, simple, simple, 0, 0),
-								   add_instr(b, GPUSCAN_OP_OR, simple, division, 0, 0)};
+			uint16_t filters[5] = {simple, add_instr(b, GPUSCAN_OP_AND, simple, simple, 0, 0),
+								   add_instr(b, GPUSCAN_OP_OR, simple, division, 0, 0),
+								   add_instr(b, GPUSCAN_OP_IS_NULL, input, 0, 0, 0),
+								   add_instr(b, GPUSCAN_OP_IS_NOT_NULL, input, 0, 0, 0)};
+			bool all =
+				(constant >= comparisons[c].all_low && constant <= comparisons[c].all_high) !=
+				(comparisons[c].op == GPUSCAN_OP_I32_NE);
 			bool some = constant >= comparisons[c].low && constant <= comparisons[c].high;
 			GpuScanProgram *program = build_program(b);
 
@@ -467,13 +480,27 @@ test_skip(void)
 				program->filter = filters[f];
 				wrong += gpuscan_columns_may_pass(program, &chunk) != (some || f == 2);
 				wrong += gpuscan_columns_may_pass(program, &no_values) != (f == 2);
+				wrong += gpuscan_columns_all_pass(program, &chunk) != (all && f != 2);
+				wrong += gpuscan_columns_all_pass(program, &no_values);
+				wrong += gpuscan_columns_all_pass(program, &some_nulls);
 			}
+			program->filter = filters[3];
+			wrong += gpuscan_columns_may_pass(program, &chunk);
+			wrong += !gpuscan_columns_all_pass(program, &no_values);
+			wrong += !gpuscan_columns_may_pass(program, &some_nulls);
+			wrong += gpuscan_columns_all_pass(program, &some_nulls);
+			program->filter = filters[4];
+			wrong += gpuscan_columns_may_pass(program, &no_values);
+			wrong += !gpuscan_columns_all_pass(program, &chunk);
+			wrong += !gpuscan_columns_may_pass(program, &some_nulls);
+			wrong += gpuscan_columns_all_pass(program, &some_nulls);
 			free(program);
 		}
-		ok(wrong == 0, "ranges skipped by comparison %zu", c);
+		ok(wrong == 0, "ranges skipped, or taken whole, by comparison %zu", c);
 	}
 	free((void *) chunk);
 	free((void *) no_values);
+	free((void *) some_nulls);
 }
 
 int
@@ -487,9 +514,10 @@ main(void)
 	test_columns(30000, make_program(20), "one in 20");
 	test_columns(30001, make_keyed(false), "by texts");
 	test_columns(30001, make_total(), "one group");
-	test_columns(1, make_summary(), "from headers");
-	test_columns(30000, make_summary(), "from headers");
-	test_columns(30001, make_summary(), "from headers");
+	test_columns(1, make_summary(0), "from headers");
+	test_columns(30000, make_summary(0), "from headers");
+	test_columns(30001, make_summary(0), "from headers");
+	test_columns(30000, make_summary(99990), "some from headers");
 	test_columns(170000, make_keyed(true), "many groups");
 	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
 	test_summary();

@@ -3,9 +3,9 @@
  * summary.c
  *	  Aggregates of whole cached ranges by what their chunks' headers say.
  *
- * Without keys and filters, counts need no more than the numbers of values and
- * NULLs, and extrema the least and the greatest value.  A state is made of them,
- * and merged as that of another thread would be.
+ * Without keys, and where the filter keeps all of a range, counts need no more
+ * than the numbers of values and NULLs, and extrema the least and the greatest
+ * value.  A state is made of them, and merged as that of another thread would be.
  *
  * Of zeros of both signs a header has either, while it is PostgreSQL's order of
  * rows that decides which an extremum is: ranges with an extremum of zero are
@@ -46,7 +46,7 @@ bool
 gpuscan_cpu_plan_is_summarized(const CpuPlan *plan)
 {
 	const GpuScanProgram *program = plan->program;
-	bool all = program->aggregate && program->nkeys == 0 && program->filter == GPUSCAN_NO_REGISTER;
+	bool all = program->aggregate && program->nkeys == 0;
 
 	for (int i = 0; all && i < program->naggs; i++)
 		all = is_summarized(plan, &GPUSCAN_AGGS(program)[i]);
@@ -116,11 +116,15 @@ bool
 gpuscan_cpu_run_summary(CpuPartial *partial, const GpuScanCachedRange *range, GpuScanCode *code)
 {
 	const GpuScanProgram *program = partial->plan->program;
-	char *row = calloc(1, program->row_size);
-	char *single = gpuscan_cpu_groups_single(&partial->groups);
+	char *row;
+	char *single;
 	uint32_t nrows = 0;
 	bool done;
 
+	if (!gpuscan_columns_all_pass(program, range->chunks))
+		return false;
+	row = calloc(1, program->row_size);
+	single = gpuscan_cpu_groups_single(&partial->groups);
 	for (uint32_t r = 0; r < range->nruns; r++)
 		nrows += range->runs[r].n;
 	done = row != NULL && single != NULL && make_states(partial->plan, range, nrows, row);
