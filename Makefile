@@ -5,13 +5,14 @@
 #	make demo			six queries over 10 million rows, off and on (DEMO_ROWS, KEEP=1)
 #	make units			the unit tests alone; make sanitize-units: under ASan + UBSan, and TSan
 #	make fuzz			the differential fuzzer alone (FUZZ_SECONDS, FUZZ_SEED)
+#	make mutations		do the tests notice when the cache's validation lacks a step? (half an hour)
 #	make lint, make tidy, make format	house rules, clang-tidy, clang-format
 #
 # The targets of the second kind run scripts that install what they miss, so
 # they work where there is no pg_config yet and do without PGXS, which has a
 # `check` of its own that only refuses.
 
-OWN_TARGETS = check demo units sanitize-units fuzz lint tidy format
+OWN_TARGETS = check demo units sanitize-units fuzz mutations lint tidy format
 
 ifneq (,$(filter $(OWN_TARGETS),$(MAKECMDGOALS)))
 
@@ -27,6 +28,8 @@ sanitize-units:
 	@test/check asan tsan
 fuzz:
 	@test/check fuzz
+mutations:
+	@test/mutations
 lint:
 	@test/check lint
 tidy:
@@ -74,7 +77,7 @@ ISOLATION = $(sort $(patsubst specs/%.spec,%,$(wildcard specs/*.spec)))
 ISOLATION_OPTS = $(REGRESS_OPTS)
 TAP_TESTS = 1
 
-EXTRA_CLEAN = $(OBJS:.o=.d) build $(shell readlink build/work)
+EXTRA_CLEAN = $(OBJS:.o=.d) build $(shell readlink build/work build/mutations/build/work)
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)

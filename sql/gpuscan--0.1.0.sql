@@ -9,7 +9,11 @@ CREATE FUNCTION gpuscan_activity(
     OUT device pg_catalog.text,
     OUT tuples pg_catalog.int8,
     OUT memory_limit pg_catalog.int8,
-    OUT opened pg_catalog.timestamptz)
+    OUT opened pg_catalog.timestamptz,
+    OUT database pg_catalog.oid,
+    OUT relid pg_catalog.oid,
+    OUT blocks_done pg_catalog.int8,
+    OUT blocks_total pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'gpuscan_activity'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
@@ -40,8 +44,12 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 CREATE VIEW gpuscan_activity AS
     SELECT a.pid, a.state, a.device, a.tuples, a.memory_limit, a.opened,
-           pg_catalog.now() OPERATOR(pg_catalog.-) a.opened AS age
-    FROM @extschema@.gpuscan_activity() a;
+           pg_catalog.now() OPERATOR(pg_catalog.-) a.opened AS age,
+           d.datname AS database, k.oid::pg_catalog.regclass AS relation, a.blocks_done, a.blocks_total
+    FROM @extschema@.gpuscan_activity() a
+         LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) a.database
+         LEFT JOIN pg_catalog.pg_class k ON k.oid OPERATOR(pg_catalog.=) a.relid
+             AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
 CREATE VIEW gpuscan_devices AS
     SELECT d.device, d.name, d.state, d.memory_total, d.memory_limit, d.memory_used,

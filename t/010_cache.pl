@@ -143,6 +143,16 @@ is($minimal->safe_psql('postgres', qq{
 	COMMIT;
 	SELECT count(*) FROM t}), "30000\n60000\n60000", 'in the transaction that leaves WAL out');
 
+# Another file with the same LSNs, which are zero: those of pages that WAL has never seen
+same_answer($minimal, $query, 'after that transaction');
+$minimal->safe_psql('postgres', qq{
+	COPY (SELECT id, a + 1, b, n * 2 FROM t LIMIT 30000) TO '$path.new';
+	SET wal_skip_threshold = 0;
+	BEGIN; TRUNCATE t; COPY t FROM '$path' (FREEZE); COMMIT});
+all_cached($minimal, 'a file without WAL');
+$minimal->safe_psql('postgres', "SET wal_skip_threshold = 0; BEGIN; TRUNCATE t; COPY t FROM '$path.new' (FREEZE); COMMIT");
+all_cached($minimal, 'another file without WAL');
+
 # A snapshot that may be too old
 $minimal->append_conf('postgresql.conf', 'old_snapshot_threshold = 1h');
 $minimal->restart;

@@ -91,6 +91,10 @@ gpuscan_columns_flags(const GpuScanChunk *chunk, uint32_t first, uint32_t n, uin
 extern bool
 gpuscan_columns_may_pass(const GpuScanProgram *program, const GpuScanChunk *const *chunks);
 
+/* True if the filter is known to keep all of them, or there is none. */
+extern bool
+gpuscan_columns_all_pass(const GpuScanProgram *program, const GpuScanChunk *const *chunks);
+
 /* The values from row `first` on, where the chunk has them as registers do, or NULL. */
 static inline const void *
 gpuscan_columns_in_place(const GpuScanChunk *chunk, uint32_t first)

@@ -111,6 +111,40 @@ fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	return !gpuscan_client_batch_is_empty(batch);
 }
 
+uint64
+gpuscan_feed_blocks(const GpuScanFeed *feed)
+{
+	uint64 blocks = 0;
+	ListCell *lc;
+
+	foreach(lc, feed->relations)
+	{
+		int i = foreach_current_index(lc);
+
+		blocks += feed->plans != NULL && feed->plans[i] != NULL
+					  ? feed->plans[i]->nblocks
+					  : RelationGetNumberOfBlocks((Relation) lfirst(lc));
+	}
+	return blocks;
+}
+
+/* Tells the view how far we are. */
+static void
+report_progress(GpuScanFeed *feed)
+{
+	Oid relid = InvalidOid;
+	uint64 done = feed->counters.read;
+
+	if (!feed->announced)
+		gpuscan_client_expect_blocks(feed->client, gpuscan_feed_blocks(feed));
+	feed->announced = true;
+	if (feed->current < list_length(feed->relations))
+		relid = RelationGetRelid((Relation) list_nth(feed->relations, feed->current));
+	if (feed->reader != NULL)
+		done += gpuscan_heap_counts(feed->reader).read;
+	gpuscan_client_report(feed->client, relid, done);
+}
+
 void
 gpuscan_feed_fill(GpuScanFeed *feed)
 {
@@ -121,11 +155,13 @@ gpuscan_feed_fill(GpuScanFeed *feed)
 		   gpuscan_client_failure(feed->client) == NULL &&
 		   (batch = gpuscan_client_batch(feed->client)) != NULL)
 	{
+		report_progress(feed);
 		if (fill_batch(feed, batch))
 			gpuscan_client_push(feed->client, batch);
 		else
 			gpuscan_client_release(feed->client, batch);
 	}
+	report_progress(feed);
 	MemoryContextSwitchTo(old);
 }
 
@@ -203,5 +239,6 @@ gpuscan_feed_rewind(GpuScanFeed *feed)
 	feed->current = 0;
 	feed->input_done = false;
 	feed->plans = NULL;
+	feed->announced = false;
 	feed->counters = (GpuScanFeedCounters){0};
 }

@@ -38,6 +38,7 @@ typedef struct GpuScanFeed
 	int ncolumns;
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
+	bool announced;				  /* how much there is to read; or that is another's to do */
 	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
 	GpuScanHeapPlan **plans;	  /* of each relation, NULL: all of it; or NULL */
 
@@ -71,6 +72,9 @@ extern bool gpuscan_feed_next_page(GpuScanFeed *feed);
  * when all that is known so far was pushed.
  */
 extern void gpuscan_feed_fill(GpuScanFeed *feed);
+
+/* The blocks that are to be read, by all processes. */
+extern uint64 gpuscan_feed_blocks(const GpuScanFeed *feed);
 
 /* Feeds an aggregation with all input, until every batch is completed or the client fails. */
 extern void gpuscan_feed_all(GpuScanFeed *feed);

@@ -84,7 +84,6 @@ static int
 count_workers(GpuScanFeed *feed)
 {
 	int limit = Min(max_parallel_workers_per_gather, gpuscan_client_feeders() - 1);
-	BlockNumber blocks = 0;
 	ListCell *lc;
 
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() || !ActiveSnapshotSet())
@@ -97,14 +96,10 @@ count_workers(GpuScanFeed *feed)
 		if (RelationUsesLocalBuffers(rel))
 			return 0;
 		limit = Min(limit, RelationGetParallelWorkers(rel, limit));
-		if (plan_of(feed, foreach_current_index(lc)) != NULL)
-			blocks += plan_of(feed, foreach_current_index(lc))->nblocks;
-		else
-			blocks += RelationGetNumberOfBlocks(rel);
 	}
 	if (force_parallel_mode != FORCE_PARALLEL_OFF && feed->relations != NIL)
 		return Max(limit, 1);
-	return Min(limit, (int) (blocks / BLOCKS_PER_FEEDER));
+	return Min(limit, (int) (gpuscan_feed_blocks(feed) / BLOCKS_PER_FEEDER));
 }
 
 static Size
@@ -246,6 +241,7 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	InstrStartParallelQuery();
 	feed.context = CurrentMemoryContext;
 	feed.snapshot = GetActiveSnapshot();
+	feed.announced = true;
 	feed.ncolumns = shared->ncolumns;
 	feed.attnums = palloc(shared->nrelations * sizeof(AttrNumber *));
 	feed.scans = palloc(shared->nrelations * sizeof(ParallelTableScanDesc));

@@ -56,8 +56,7 @@ gpuscan_heap_is_cacheable(Relation rel)
 {
 	/* a worker does not know which files its leader's transaction made */
 	return !IsParallelWorker() && RelationNeedsWAL(rel) && !IsCatalogRelation(rel) &&
-		   !RelationIsMapped(rel) && rel->rd_createSubid == InvalidSubTransactionId &&
-		   rel->rd_newRelfilenodeSubid == InvalidSubTransactionId &&
+		   rel->rd_createSubid == InvalidSubTransactionId &&
 		   rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId &&
 		   !OldSnapshotThresholdActive();
 }

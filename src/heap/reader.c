@@ -122,18 +122,6 @@ begin_load(GpuScanHeapReader *reader)
 												   &reader->map, &reader->visible);
 }
 
-/* A range to load ends: blocks that are not all-visible any more are not for the cache. */
-static void
-end_load(GpuScanHeapReader *reader)
-{
-	uint64 visible;
-
-	(void) gpuscan_heap_read_map(reader->scan->rs_base.rs_rd, reader->range, 1, &reader->map,
-								 &visible);
-	reader->state->blocks &= visible;
-	reader->load = false;
-}
-
 /* The next block of the plan */
 static BlockNumber
 next_planned_block(GpuScanHeapReader *reader)
@@ -143,11 +131,9 @@ next_planned_block(GpuScanHeapReader *reader)
 
 	while (reader->left == 0)
 	{
-		uint32 part;
+		uint32 part = pg_atomic_fetch_add_u32(&plan->next, 1);
 
-		if (reader->load)
-			end_load(reader);
-		part = pg_atomic_fetch_add_u32(&plan->next, 1);
+		reader->load = false;
 		if (part >= plan->nparts)
 			return InvalidBlockNumber;
 		reader->range = plan->parts[part].range;

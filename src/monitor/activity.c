@@ -33,8 +33,8 @@ gpuscan_activity(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < n; i++)
 	{
-		Datum values[6];
-		bool isnull[6] = {0};
+		Datum values[10];
+		bool isnull[10] = {0};
 
 		values[0] = Int32GetDatum(requests[i].pid);
 		values[1] = CStringGetTextDatum(requests[i].state);
@@ -44,6 +44,12 @@ gpuscan_activity(PG_FUNCTION_ARGS)
 		values[3] = Int64GetDatum(requests[i].tuples);
 		values[4] = Int64GetDatum((int64) requests[i].memory_mb * 1024 * 1024);
 		values[5] = TimestampTzGetDatum(requests[i].opened);
+		values[6] = ObjectIdGetDatum(requests[i].database);
+		isnull[7] = requests[i].relid == InvalidOid;
+		values[7] = ObjectIdGetDatum(requests[i].relid);
+		values[8] = Int64GetDatum((int64) requests[i].blocks_done);
+		isnull[9] = requests[i].blocks_total == 0;
+		values[9] = Int64GetDatum((int64) requests[i].blocks_total);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

@@ -17,6 +17,7 @@
 
 #include "service/client_impl.h"
 #include "storage/bufmgr.h"
+#include "utils/fmgrprotos.h"
 
 bool
 gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
@@ -153,6 +154,16 @@ gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns)
 	return (GpuScanCacheLookup *) batch->shared->items;
 }
 
+/* For tests: waits for whoever has the advisory lock. */
+static void
+wait_for_test(void)
+{
+	if (gpuscan_fault_parse(gpuscan_inject_fault).kind != GPUSCAN_FAULT_WAIT)
+		return;
+	DirectFunctionCall1(pg_advisory_lock_int8, Int64GetDatum(1));
+	DirectFunctionCall1(pg_advisory_unlock_int8, Int64GetDatum(1));
+}
+
 void
 gpuscan_client_expect_range(GpuScanClientBatch *batch)
 {
@@ -161,6 +172,7 @@ gpuscan_client_expect_range(GpuScanClientBatch *batch)
 					 "a range does not fit a batch");
 	Assert(batch->nblocks == 0);
 	batch->max_blocks = GPUSCAN_RANGE_BLOCKS;
+	wait_for_test();
 }
 
 void

@@ -339,6 +339,19 @@ gpuscan_client_batch(GpuScanClient *client)
 }
 
 void
+gpuscan_client_expect_blocks(GpuScanClient *client, uint64 total)
+{
+	pg_atomic_write_u64(&client->slot->blocks_total, total);
+}
+
+void
+gpuscan_client_report(GpuScanClient *client, Oid relid, uint64 done)
+{
+	pg_atomic_write_u32(&client->slot->relid, relid);
+	pg_atomic_write_u64(&client->slot->blocks_done, done);
+}
+
+void
 gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 {
 	GpuScanSlot *slot = client->slot;

@@ -10,6 +10,8 @@
  *	 device-error:POINT	   what the device answers is taken for "out of memory":
  *						   begin, push, finish or fetch
  *	 device-lost:POINT	   it is taken for the device's failure: the same points
+ *	 wait:load			   the backend waits for advisory lock 1 each time that it has
+ *						   read the first page of a range that is loaded into the cache
  *
  * N counts how often one request passes the point, from 1, which is the
  * default.  The fault travels with each request of the session that has it
@@ -22,9 +24,13 @@
 #include "service/fault.h"
 
 static const char *const point_names[] = {
-	[GPUSCAN_AT_BEGIN] = "begin",			[GPUSCAN_AT_PUSH] = "push",
-	[GPUSCAN_AT_BATCH_DONE] = "batch-done", [GPUSCAN_AT_FINISH] = "finish",
-	[GPUSCAN_AT_FETCH] = "fetch",			[GPUSCAN_AT_CLOSE] = "close",
+	[GPUSCAN_AT_BEGIN] = "begin",
+	[GPUSCAN_AT_PUSH] = "push",
+	[GPUSCAN_AT_BATCH_DONE] = "batch-done",
+	[GPUSCAN_AT_FINISH] = "finish",
+	[GPUSCAN_AT_FETCH] = "fetch",
+	[GPUSCAN_AT_CLOSE] = "close",
+	[GPUSCAN_AT_LOAD] = "load",
 };
 
 /* If *rest starts with `word`, steps over it. */
@@ -57,6 +63,8 @@ parse(const char *name, GpuScanFault *fault)
 		fault->kind = GPUSCAN_FAULT_DEVICE_ERROR;
 	else if (skip_word(&rest, "device-lost:"))
 		fault->kind = GPUSCAN_FAULT_DEVICE_LOST;
+	else if (skip_word(&rest, "wait:"))
+		fault->kind = GPUSCAN_FAULT_WAIT;
 	else
 		return false;
 
@@ -68,6 +76,8 @@ parse(const char *name, GpuScanFault *fault)
 	}
 	if (fault->kind != GPUSCAN_FAULT_SERVICE_EXIT &&
 		(fault->point == GPUSCAN_AT_BATCH_DONE || fault->point == GPUSCAN_AT_CLOSE))
+		return false;
+	if ((fault->kind == GPUSCAN_FAULT_WAIT) != (fault->point == GPUSCAN_AT_LOAD))
 		return false;
 
 	if (*rest == '\0')

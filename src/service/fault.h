@@ -15,7 +15,8 @@ typedef enum GpuScanFaultKind
 	GPUSCAN_FAULT_NONE,
 	GPUSCAN_FAULT_SERVICE_EXIT, /* the service exits */
 	GPUSCAN_FAULT_DEVICE_ERROR, /* the device's answer becomes GPUSCAN_OUT_OF_MEMORY */
-	GPUSCAN_FAULT_DEVICE_LOST	/* or GPUSCAN_DEVICE_FAILED */
+	GPUSCAN_FAULT_DEVICE_LOST,	/* or GPUSCAN_DEVICE_FAILED */
+	GPUSCAN_FAULT_WAIT			/* the backend waits */
 } GpuScanFaultKind;
 
 typedef enum GpuScanFaultPoint
@@ -25,7 +26,8 @@ typedef enum GpuScanFaultPoint
 	GPUSCAN_AT_BATCH_DONE,
 	GPUSCAN_AT_FINISH,
 	GPUSCAN_AT_FETCH,
-	GPUSCAN_AT_CLOSE
+	GPUSCAN_AT_CLOSE,
+	GPUSCAN_AT_LOAD
 } GpuScanFaultPoint;
 
 typedef struct GpuScanFault

@@ -27,6 +27,10 @@ typedef struct GpuScanActivity
 	uint64 tuples;		/* pushed so far */
 	uint32 memory_mb;	/* that it may use */
 	TimestampTz opened;
+	Oid database;
+	Oid relid;			 /* that it reads; 0: none, or not yet */
+	uint64 blocks_done;	 /* read by this process */
+	uint64 blocks_total; /* to read, by those that feed it too; 0: it feeds another's */
 } GpuScanActivity;
 
 /* Fills out[0 .. max - 1] with the requests in use; returns how many. */

@@ -106,6 +106,9 @@ shmem_startup(void)
 			pg_atomic_init_u32(&gpuscan_shared->slots[i].phase, GPUSCAN_PHASE_QUEUED);
 			pg_atomic_init_u32(&gpuscan_shared->slots[i].device, GPUSCAN_NO_DEVICE);
 			pg_atomic_init_u64(&gpuscan_shared->slots[i].tuples, 0);
+			pg_atomic_init_u32(&gpuscan_shared->slots[i].relid, InvalidOid);
+			pg_atomic_init_u64(&gpuscan_shared->slots[i].blocks_done, 0);
+			pg_atomic_init_u64(&gpuscan_shared->slots[i].blocks_total, 0);
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
@@ -135,9 +138,13 @@ gpuscan_slot_claim(const char **reason)
 			slot->leader = GPUSCAN_SLOT_REQUEST;
 			slot->memory_mb = gpuscan_query_memory_limit;
 			slot->pid = MyProcPid;
+			slot->database = MyDatabaseId;
 			slot->procno = MyProc->pgprocno;
 			slot->opened = GetCurrentTimestamp();
 			pg_atomic_write_u64(&slot->tuples, 0);
+			pg_atomic_write_u32(&slot->relid, InvalidOid);
+			pg_atomic_write_u64(&slot->blocks_done, 0);
+			pg_atomic_write_u64(&slot->blocks_total, 0);
 			pg_atomic_write_u32(&slot->phase, GPUSCAN_PHASE_QUEUED);
 			pg_atomic_write_u32(&slot->device, GPUSCAN_NO_DEVICE);
 			return slot;
@@ -210,6 +217,10 @@ gpuscan_service_activity(GpuScanActivity *out, int max)
 		out[n].device = gpuscan_slot_device(slot);
 		out[n].memory_mb = slot->memory_mb;
 		out[n].opened = slot->opened;
+		out[n].database = slot->database;
+		out[n].relid = pg_atomic_read_u32(&slot->relid);
+		out[n].blocks_done = pg_atomic_read_u64(&slot->blocks_done);
+		out[n].blocks_total = pg_atomic_read_u64(&slot->blocks_total);
 		n++;
 	}
 	return n;

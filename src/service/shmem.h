@@ -48,6 +48,11 @@ typedef struct GpuScanSlot
 	pg_atomic_uint32 device; /* index of its device, or GPUSCAN_NO_DEVICE; set by the service */
 	pg_atomic_uint64 tuples; /* pushed so far; set by the backend */
 
+	/* How far the backend is with reading pages; set by it */
+	pg_atomic_uint32 relid; /* that it reads, or 0 */
+	pg_atomic_uint64 blocks_done;
+	pg_atomic_uint64 blocks_total; /* of all relations; 0: another process knows */
+
 	/* Set by the backend while the slot is OWNED. */
 	uint32 serial;		  /* of its uses */
 	int leader;			  /* the slot whose request it feeds; or one of those below */
@@ -55,6 +60,7 @@ typedef struct GpuScanSlot
 	uint32 generation;	  /* of the service that it is meant for */
 	uint32 memory_mb;	  /* that the request may use */
 	int pid;
+	Oid database;
 	int procno; /* whose latch to set */
 	dsm_handle channel;
 	TimestampTz opened;

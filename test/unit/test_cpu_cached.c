@@ -44,6 +44,39 @@ make_total(void)
 	return build_program(b);
 }
 
+/* What headers of chunks tell, with a filter for prices below a limit, or without one for 0 */
+static GpuScanProgram *
+make_summary(int64_t limit)
+{
+	static const struct
+	{
+		uint16_t column, decode, scale;
+	} sources[] = {{C_INT, GPUSCAN_DECODE_INT4, 0},
+				   {C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0},
+				   {C_PRICE, GPUSCAN_DECODE_DEC64, 2},
+				   {C_PRICE, GPUSCAN_DECODE_DEC128, 2}};
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t text = add_input(b, C_TEXT, GPUSCAN_DECODE_TEXT, 0);
+	uint16_t truth = add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0);
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		uint16_t reg = add_input(b, sources[i].column, sources[i].decode, sources[i].scale);
+
+		add_agg(b, GPUSCAN_AGG_MIN, reg, NO_REG);
+		add_agg(b, GPUSCAN_AGG_MAX, reg, NO_REG);
+		add_agg(b, GPUSCAN_AGG_COUNT, reg, NO_REG);
+	}
+	add_agg(b, GPUSCAN_AGG_COUNT, text, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_BOOL_AND, truth, NO_REG);
+	add_agg(b, GPUSCAN_AGG_BOOL_OR, truth, NO_REG);
+	if (limit > 0)
+		b->header.filter = add_instr(b, GPUSCAN_OP_I64_LT, b->inputs[4].reg,
+									 add_param(b, GPUSCAN_I64, limit), 0, 0);
+	return build_program(b);
+}
+
 /* Aggregates columns for the blocks i with i % of < some, pages for the others. */
 static Run *
 run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *table,
@@ -189,6 +222,43 @@ test_unfit(void)
 	free_table(table);
 }
 
+/* Headers that lie show where they are believed: of whole ranges, by Programs that need no more. */
+static void
+test_summary(void)
+{
+	Table *table = make_table(30000, 7);
+	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
+	GpuScanProgram *programs[] = {make_summary(0), make_total(), make_summary(INT64_MAX)};
+
+	for (int p = 0; p < 3; p++)
+	{
+		Columns *columns = calloc(1, sizeof(Columns));
+		Run *expected;
+		Run *whole;
+		Run *part;
+
+		for (uint32_t i = 0; i < table->nblocks; i++)
+			table->blocks[i].fills = true;
+		expected = run_filling(programs[p], layout, table, columns);
+		for (int i = 0; i < programs[p]->ninputs; i++)
+		{
+			columns->chunks[0][i]->max[0] ^= 3;
+			columns->chunks[0][i]->max[1]++;
+		}
+		whole = run_cached(programs[p], layout, table, columns, 1, 1);
+		part = run_cached(programs[p], layout, table, columns, 1, 2);
+		ok(same(whole, expected) == (p == 1), "headers are believed, Program %d", p);
+		ok(same(part, expected), "but not of a part of a range, Program %d", p);
+		release(whole);
+		release(part);
+		release(expected);
+		free_columns(columns);
+		free(programs[p]);
+	}
+	free(layout);
+	free_table(table);
+}
+
 /* A filter over values 10 .. 20, or NULLs alone */
 static void
 test_skip(void)
@@ -196,20 +266,25 @@ test_skip(void)
 	static const struct
 	{
 		GpuScanOp op;
-		int32_t low, high; /* the constants for which some value passes */
-	} comparisons[] = {{GPUSCAN_OP_I32_EQ, 10, 20},	 {GPUSCAN_OP_I32_LT, 11, 99},
-					   {GPUSCAN_OP_I32_LE, 10, 99},	 {GPUSCAN_OP_I32_GT, -99, 19},
-					   {GPUSCAN_OP_I32_GE, -99, 20}, {GPUSCAN_OP_I32_NE, -99, 99}};
+		int32_t low, high;		   /* the constants for which some value passes */
+		int32_t all_low, all_high; /* all do; of NE, none is between them */
+	} comparisons[] = {
+		{GPUSCAN_OP_I32_EQ, 10, 20, 100, -100}, {GPUSCAN_OP_I32_LT, 11, 99, 21, 99},
+		{GPUSCAN_OP_I32_LE, 10, 99, 20, 99},	{GPUSCAN_OP_I32_GT, -99, 19, -99, 9},
+		{GPUSCAN_OP_I32_GE, -99, 20, -99, 10},	{GPUSCAN_OP_I32_NE, -99, 99, 10, 20}};
 	int32_t values[11];
 	uint8_t nulls[11];
 	const GpuScanChunk *chunk;
 	const GpuScanChunk *no_values;
+	const GpuScanChunk *some_nulls;
 
 	for (int i = 0; i < 11; i++)
 		values[i] = 10 + i;
 	memset(nulls, GPUSCAN_NULL, sizeof(nulls));
 	chunk = gpuscan_columns_encode(GPUSCAN_I32, values, NULL, 11, NULL);
 	no_values = gpuscan_columns_encode(GPUSCAN_I32, values, nulls, 11, NULL);
+	memset(nulls, 0, 10);
+	some_nulls = gpuscan_columns_encode(GPUSCAN_I32, values, nulls, 11, NULL);
 	for (size_t c = 0; c < sizeof(comparisons) / sizeof(comparisons[0]); c++)
 	{
 		int wrong = 0;
@@ -223,8 +298,13 @@ test_skip(void)
 			uint16_t division =
 				add_instr(b, GPUSCAN_OP_I32_EQ, input,
 						  add_instr(b, GPUSCAN_OP_INT4_DIV, input, param, 0, 0), 0, 0);
-			uint16_t filters[3] = {simple, add_instr(b, GPUSCAN_OP_AND, simple, simple, 0, 0),
-								   add_instr(b, GPUSCAN_OP_OR, simple, division, 0, 0)};
+			uint16_t filters[5] = {simple, add_instr(b, GPUSCAN_OP_AND, simple, simple, 0, 0),
+								   add_instr(b, GPUSCAN_OP_OR, simple, division, 0, 0),
+								   add_instr(b, GPUSCAN_OP_IS_NULL, input, 0, 0, 0),
+								   add_instr(b, GPUSCAN_OP_IS_NOT_NULL, input, 0, 0, 0)};
+			bool all =
+				(constant >= comparisons[c].all_low && constant <= comparisons[c].all_high) !=
+				(comparisons[c].op == GPUSCAN_OP_I32_NE);
 			bool some = constant >= comparisons[c].low && constant <= comparisons[c].high;
 			GpuScanProgram *program = build_program(b);
 
@@ -233,13 +313,27 @@ test_skip(void)
 				program->filter = filters[f];
 				wrong += gpuscan_columns_may_pass(program, &chunk) != (some || f == 2);
 				wrong += gpuscan_columns_may_pass(program, &no_values) != (f == 2);
+				wrong += gpuscan_columns_all_pass(program, &chunk) != (all && f != 2);
+				wrong += gpuscan_columns_all_pass(program, &no_values);
+				wrong += gpuscan_columns_all_pass(program, &some_nulls);
 			}
+			program->filter = filters[3];
+			wrong += gpuscan_columns_may_pass(program, &chunk);
+			wrong += !gpuscan_columns_all_pass(program, &no_values);
+			wrong += !gpuscan_columns_may_pass(program, &some_nulls);
+			wrong += gpuscan_columns_all_pass(program, &some_nulls);
+			program->filter = filters[4];
+			wrong += gpuscan_columns_may_pass(program, &no_values);
+			wrong += !gpuscan_columns_all_pass(program, &chunk);
+			wrong += !gpuscan_columns_may_pass(program, &some_nulls);
+			wrong += gpuscan_columns_all_pass(program, &some_nulls);
 			free(program);
 		}
-		ok(wrong == 0, "ranges skipped by comparison %zu", c);
+		ok(wrong == 0, "ranges skipped, or taken whole, by comparison %zu", c);
 	}
 	free((void *) chunk);
 	free((void *) no_values);
+	free((void *) some_nulls);
 }
 
 int
@@ -253,9 +347,14 @@ main(void)
 	test_columns(30000, make_program(20), "one in 20");
 	test_columns(30001, make_keyed(false), "by texts");
 	test_columns(30001, make_total(), "one group");
+	test_columns(1, make_summary(0), "from headers");
+	test_columns(30000, make_summary(0), "from headers");
+	test_columns(30001, make_summary(0), "from headers");
+	test_columns(30000, make_summary(99990), "some from headers");
 	test_columns(170000, make_keyed(true), "many groups");
 	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
 	test_skipped_ranges();
+	test_summary();
 	test_unfit();
 	test_skip();
 	device_ops->close(device);

@@ -162,6 +162,7 @@ typedef struct CpuPlan
 	uint32_t nparts;		/* of the groups; each has a partial of its own for cached ranges */
 	GpuScanPass pass;
 	bool needs_check;	/* states must be looked at before the end */
+	bool summarized;	/* headers of chunks may tell what the aggregates need */
 	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
 	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
@@ -483,6 +484,17 @@ extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
 extern GpuScanCode
 gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range);
+
+/*
+ * Whole cached ranges by what their chunks' headers say, summary.c
+ */
+
+/* Whether headers may tell all that the Program asks for. */
+extern bool gpuscan_cpu_plan_is_summarized(const CpuPlan *plan);
+
+/* Aggregates the range if its headers tell enough; false if they do not. */
+extern bool
+gpuscan_cpu_run_summary(CpuPartial *partial, const GpuScanCachedRange *range, GpuScanCode *code);
 
 /*
  * Groups by number, index.c

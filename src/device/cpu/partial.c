@@ -534,6 +534,8 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 		partial->stats.blocks_skipped += range->nblocks;
 		return GPUSCAN_OK;
 	}
+	if (partial->plan->summarized && gpuscan_cpu_run_summary(partial, range, &code))
+		return code;
 	tuples->n = 0;
 	partial->cached = range;
 	for (uint32_t r = 0; r < range->nruns; r++)

@@ -334,6 +334,7 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 		gpuscan_cpu_plan_free(plan);
 		return NULL;
 	}
+	plan->summarized = gpuscan_cpu_plan_is_summarized(plan);
 	return plan;
 }
 
