@@ -297,6 +297,43 @@ emit_any(Generator *g, const GpuScanInstr *instr, unsigned cls)
 }
 
 static void
+emit_find(Generator *g, const GpuScanInstr *instr, unsigned cls)
+{
+	int d = instr->dst;
+	int a = instr->a;
+
+	EMIT("\tconst GpuScanSet *set%d = &sets[%d];\n", d, instr->aux);
+	if (cls == GPUSCAN_TEXT)
+		EMIT("\tint32_t r%d = f%d == 0 ? gs_text_find(r%d, program, (const uint32_t *) (program + "
+			 "set%d->offset), set%d->n, (const uint32_t *) (program + set%d->slots)) : set%d->n;\n",
+			 d, a, a, d, d, d, d);
+	else
+		EMIT("\tint32_t r%d = f%d == 0 ? gs_%s_find(r%d, program + set%d->offset, set%d->n) : "
+			 "set%d->n;\n",
+			 d, a, class_names[cls], a, d, d, d);
+	EMIT("\tuint8_t f%d = gs_find_flags(f%d, r%d, set%d->n);\n", d, a, d, d);
+}
+
+static void
+emit_take(Generator *g, const GpuScanInstr *instr, unsigned cls)
+{
+	int d = instr->dst;
+	int a = instr->a;
+
+	EMIT("\tconst GpuScanList *list%d = (const GpuScanList *) (program + %u) + %d;\n", d,
+		 g->program->lists, instr->aux);
+	if (cls == GPUSCAN_TEXT)
+		EMIT("\tGsText r%d = gs_text_take(r%d, program, (const uint32_t *) (program + "
+			 "list%d->values), list%d->n);\n",
+			 d, a, d, d);
+	else
+		EMIT("\t%s r%d = gs_%s_take(r%d, program + list%d->values, list%d->n);\n",
+			 gpuscan_cuda_types[cls], d, class_names[cls], a, d, d);
+	EMIT("\tuint8_t f%d = gs_take_flags(f%d, r%d, program + list%d->flags, list%d->n);\n", d, a, a,
+		 d, d);
+}
+
+static void
 emit_special(Generator *g, const GpuScanInstr *instr)
 {
 	int d = instr->dst;
@@ -336,7 +373,11 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 				 c, c, d);
 			return;
 		default:
-			if (gpuscan_ops[instr->op].set)
+			if (gpuscan_ops[instr->op].list)
+				emit_take(g, instr, cls);
+			else if (instr->op >= GPUSCAN_OP_FIND_I32 && instr->op <= GPUSCAN_OP_FIND_TEXT)
+				emit_find(g, instr, gpuscan_ops[instr->op].src[0]);
+			else if (gpuscan_ops[instr->op].set)
 				emit_any(g, instr, gpuscan_ops[instr->op].src[0]);
 			else if (instr->op >= GPUSCAN_OP_SELECT_BOOL && instr->op <= GPUSCAN_OP_SELECT_TEXT)
 			{

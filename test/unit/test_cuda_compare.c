@@ -137,6 +137,31 @@ random_register(const Builder *b, unsigned cls)
 	return n == 0 ? NO_REG : candidates[below(n)];
 }
 
+/* A list of each class, for the sets of five i32, three i64 and of texts, and for NULL */
+static void
+add_lists(Builder *b, const uint32_t *texts)
+{
+	static const uint8_t bools[] = {0, 1, 1, 0, 1, 0};
+	static const int32_t i32s[] = {7, -7, 0, 1, 2, 3};
+	static const int64_t i64s[] = {INT64_MAX, -7, 0, 1, 2, 3};
+	static const uint64_t i128s[] = {0, 1, 5, 0, 6, 0, 7, 0, 8, 0, 9, 0};
+	static const float f32s[] = {0, 1.5F, NAN, -3, 2, 7};
+	static const double f64s[] = {0, 1.5, NAN, -3, 2, 7};
+	const uint32_t strings[] = {texts[0], texts[1], texts[2], texts[3], texts[0], texts[1],
+								texts[2], texts[3], texts[0], texts[1], texts[2], texts[3]};
+	const void *values[] = {bools, i32s, i64s, i128s, f32s, f64s, strings};
+
+	for (unsigned cls = 0; cls < GPUSCAN_NUM_CLASSES; cls++)
+	{
+		uint8_t flags[6] = {0};
+
+		flags[below(6)] = GPUSCAN_NULL;
+		if (below(2))
+			flags[below(6)] = GPUSCAN_ERROR;
+		add_list(b, cls, values[cls], flags, 4 + below(3));
+	}
+}
+
 static void
 add_sources(Builder *b)
 {
@@ -172,7 +197,9 @@ add_sources(Builder *b)
 	add_set(b, GPUSCAN_I128, i128s, 2, false);
 	texts[0] = add_blob(b, "a", 1);
 	texts[2] = add_blob(b, "ab", 2);
-	add_set(b, GPUSCAN_TEXT, texts, 2, below(2));
+	add_text_set(b, texts, 2);
+	b->sets[b->header.nsets - 1].has_null = (uint16_t) below(2);
+	add_lists(b, texts);
 }
 
 static void
@@ -197,6 +224,8 @@ add_random_instr(Builder *b)
 		if (aux == b->header.nsets)
 			return;
 	}
+	while (info->list && b->lists[aux].cls != info->dst)
+		aux++;
 	add_instr(b, op, operands[0], operands[1], operands[2], aux);
 }
 
