@@ -31,6 +31,8 @@ gpuscan_plan_values(void *planned, const Var *column, const char **reason)
 	Oid relid = planner_rt_fetch(p->rel->relid, p->root)->relid;
 	double tuples = Max(p->rel->tuples, 1);
 	GpuScanCompileInput group;
+	VariableStatData variable;
+	bool is_default;
 	double n;
 	double size;
 
@@ -43,7 +45,9 @@ gpuscan_plan_values(void *planned, const Var *column, const char **reason)
 	group = gpuscan_program_group_values(relid, column);
 	if (gpuscan_program_compile(&group, reason) == NULL)
 		return NULL;
-	n = estimate_num_groups(p->root, list_make1((Var *) column), tuples, NULL, NULL);
+	examine_variable(p->root, (Node *) column, 0, &variable);
+	n = get_variable_numdistinct(&variable, &is_default);
+	ReleaseVariableStats(variable);
 	size = n * (BYTES_PER_VALUE + 2 * get_attavgwidth(relid, column->varattno));
 	if (n > GPUSCAN_MAX_COLUMN_VALUES || size > GPUSCAN_MAX_PROGRAM_SIZE ||
 		(n * MIN_ROWS_PER_VALUE > tuples && !gpuscan_force))
