@@ -86,7 +86,7 @@ SELECT * FROM gpuscan_test.check('SELECT upper(s), count(*) FROM p GROUP BY 1', 
 RESET force_parallel_mode;
 
 -- Left to PostgreSQL: two columns, functions that are not its own or volatile, columns whose values differ where they are equal
-SELECT * FROM gpuscan_test.check('SELECT count(*) FROM t WHERE country || code ~ ''x''', 'SELECT own(country), count(*) FROM t GROUP BY 1', 'SELECT count(*) FROM t WHERE random() < length(country)', 'SELECT num::text, count(*) FROM t GROUP BY 1', 'SELECT f::text, count(*) FROM t GROUP BY 1', 'SELECT regexp_split_to_array(country, ''''), count(*) FROM t GROUP BY 1', 'SELECT regexp_split_to_table(country, ''''), count(*) FROM t GROUP BY 1', 'SELECT count(*) FROM t WHERE t::text ~ ''x''', 'SELECT count(*) FROM t WHERE ctid::text ~ ''0,1''');
+SELECT * FROM gpuscan_test.check('SELECT count(*) FROM t WHERE country || code ~ ''x''', 'SELECT own(country), count(*) FROM t GROUP BY 1', 'SELECT count(pg_get_viewdef(n::oid)) FROM t', 'SELECT count(*) FROM t WHERE random() < length(country)', 'SELECT num::text, count(*) FROM t GROUP BY 1', 'SELECT f::text, count(*) FROM t GROUP BY 1', 'SELECT regexp_split_to_array(country, ''''), count(*) FROM t GROUP BY 1', 'SELECT regexp_split_to_table(country, ''''), count(*) FROM t GROUP BY 1', 'SELECT count(*) FROM t WHERE t::text ~ ''x''', 'SELECT count(*) FROM t WHERE ctid::text ~ ''0,1''');
 
 -- What EXPLAIN shows
 SET gpuscan.force = on;

@@ -43,7 +43,7 @@ typedef struct GpuScanCounters
 	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
 	uint64 workers;	  /* launched to read the input */
 	GpuScanRequestStats stats;
-	uint64 evaluated; /* values of columns, for which PostgreSQL evaluated expressions */
+	uint64 evaluated;	/* values of columns, for which PostgreSQL evaluated expressions */
 	uint32 passes;		/* of an aggregation over its input, at the most */
 	const char *device; /* or NULL */
 } GpuScanCounters;
@@ -69,9 +69,8 @@ extern void gpuscan_nodes_register(void);
 /* run.c */
 extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input,
 							 Relation parent, List *relations);
-extern GpuScanRun *
-gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input,
-				  uint64 groups_expected, const char **reason);
+extern GpuScanRun *gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input,
+									 uint64 groups_expected, const char **reason);
 extern bool gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run);
 extern void gpuscan_run_end(GpuScanRun *run, GpuScanRequestStats *stats);
 extern bool gpuscan_run_start_over(GpuScanNodeState *node, GpuScanPass pass, const char **reason);

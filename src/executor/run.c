@@ -54,8 +54,8 @@ open_request(GpuScanRun *run, GpuScanPass pass, const char **reason)
  * *reason.
  */
 GpuScanRun *
-gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input,
-				  uint64 groups_expected, const char **reason)
+gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint64 groups_expected,
+				  const char **reason)
 {
 	EState *estate = node->css.ss.ps.state;
 	MemoryContext context =

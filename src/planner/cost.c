@@ -50,8 +50,8 @@ gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, dou
 void
 gpuscan_cost_values(Path *path, double tuples, int ncolumns)
 {
-	Cost cost = gpuscan_request_cost + gpuscan_tuple_cost * tuples *
-										   (gpuscan_client_on_gpus() ? GPU_SHARE : 1);
+	Cost cost = gpuscan_request_cost +
+				gpuscan_tuple_cost * tuples * (gpuscan_client_on_gpus() ? GPU_SHARE : 1);
 
 	path->startup_cost += cost * ncolumns;
 	path->total_cost += cost * ncolumns;

@@ -183,7 +183,8 @@ check_slots(const GpuScanProgram *p, const GpuScanSet *set)
 {
 	const uint32_t *slots = (const uint32_t *) ((const char *) p + set->slots);
 
-	if (set->cls != GPUSCAN_TEXT || !lies_within(set->slots, 1, sizeof(uint32_t), 8, p->blob, p->size) ||
+	if (set->cls != GPUSCAN_TEXT ||
+		!lies_within(set->slots, 1, sizeof(uint32_t), 8, p->blob, p->size) ||
 		(slots[0] & (slots[0] + 1)) != 0 ||
 		!lies_within(set->slots, (uint64_t) slots[0] + 2, sizeof(uint32_t), 8, p->blob, p->size))
 		return false;

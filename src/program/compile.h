@@ -50,9 +50,9 @@ typedef struct GpuScanCompileInput
 	Oid relid;	 /* for statistics of unconstrained numerics */
 	List *quals; /* implicitly ANDed */
 	bool aggregate;
-	List *keys;				  /* expressions */
-	List *aggrefs;			  /* Aggrefs */
-	GpuScanEvaluate evaluate; /* NULL while planning: only the Program's shape
+	List *keys;				   /* expressions */
+	List *aggrefs;			   /* Aggrefs */
+	GpuScanEvaluate evaluate;  /* NULL while planning: only the Program's shape
 								 * counts */
 	GpuScanValuesOf values_of; /* NULL: only what a device computes is wanted */
 	GpuScanEvaluateEach evaluate_each;

@@ -90,9 +90,8 @@ extern uint16
 gpuscan_build_instr(GpuScanCompiler *c, int op, uint16 a, uint16 b, uint16 cc, uint16 aux);
 extern uint16 gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 value);
 extern uint16 gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len);
-extern uint16
-gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset,
-				  uint32 slots);
+extern uint16 gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n,
+								uint32 offset, uint32 slots);
 extern uint16
 gpuscan_build_list(GpuScanCompiler *c, GpuScanClass cls, uint32 n, uint32 values, uint32 flags);
 extern uint32 gpuscan_build_align(GpuScanCompiler *c);

@@ -16,9 +16,9 @@
 uint64_t
 gpuscan_program_hash(const GpuScanProgram *p)
 {
-	const uint32_t header[] = {p->version, p->aggregate, p->nregs,	p->ncolumns,
-							   p->ninputs, p->nparams,	 p->nsets,	p->nlists, p->ninstrs,
-							   p->nkeys,   p->naggs,	 p->filter, p->row_size};
+	const uint32_t header[] = {p->version, p->aggregate, p->nregs,	 p->ncolumns, p->ninputs,
+							   p->nparams, p->nsets,	 p->nlists,	 p->ninstrs,  p->nkeys,
+							   p->naggs,   p->filter,	 p->row_size};
 	uint64_t hash = bytes_fnv(BYTES_FNV_START, header, sizeof(header));
 
 	hash = bytes_fnv(hash, GPUSCAN_REG_CLASSES(p), p->nregs);

@@ -290,8 +290,7 @@ gpuscan_map_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 		}
 		list = number_list(c, value->cls, &results, bits);
 	}
-	value->reg =
-		gpuscan_build_instr(c, GPUSCAN_OP_TAKE_BOOL + value->cls, column->at, 0, 0, list);
+	value->reg = gpuscan_build_instr(c, GPUSCAN_OP_TAKE_BOOL + value->cls, column->at, 0, 0, list);
 	c->reason = NULL;
 	return true;
 }

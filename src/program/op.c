@@ -23,7 +23,7 @@
 	 GPUSCAN_##dst,                                                                                \
 	 {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_##c},                                                      \
 	 true,                                                                                         \
-	 GPUSCAN_OP_##name >= GPUSCAN_OP_ANY_EQ_I32 && GPUSCAN_OP_##name <= GPUSCAN_OP_FIND_TEXT,     \
+	 GPUSCAN_OP_##name >= GPUSCAN_OP_ANY_EQ_I32 && GPUSCAN_OP_##name <= GPUSCAN_OP_FIND_TEXT,      \
 	 GPUSCAN_OP_##name >= GPUSCAN_OP_TAKE_BOOL && GPUSCAN_OP_##name <= GPUSCAN_OP_TAKE_TEXT},
 
 const GpuScanOpInfo gpuscan_ops[GPUSCAN_NUM_OPS] = {

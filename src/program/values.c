@@ -99,14 +99,18 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 		value->reg = gpuscan_build_text(c, t ? VARDATA_ANY(t) : NULL, t ? VARSIZE_ANY_EXHDR(t) : 0);
 	}
 	else
-		value->reg =
-			gpuscan_build_param(c, value->cls, isnull, isnull ? 0 : gpuscan_value_bits(type, datum));
+		value->reg = gpuscan_build_param(c, value->cls, isnull,
+										 isnull ? 0 : gpuscan_value_bits(type, datum));
 	return true;
 }
 
-/* True for what is volatile, or not written in C as part of PostgreSQL. */
+/*
+ * True for what is volatile, or not written in C as part of PostgreSQL; and where
+ * `context` is not NULL, for what looks at more than its arguments, such as tables by
+ * SPI, which a caught error would leave in the middle: that is not parallel safe.
+ */
 static bool
-is_foreign_function(Oid funcid, void *context pg_attribute_unused())
+is_foreign_function(Oid funcid, void *context)
 {
 	HeapTuple tuple;
 	Form_pg_proc proc;
@@ -118,7 +122,8 @@ is_foreign_function(Oid funcid, void *context pg_attribute_unused())
 	if (!HeapTupleIsValid(tuple))
 		return true;
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
-	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE;
+	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE ||
+			  (context != NULL && proc->proparallel != PROPARALLEL_SAFE);
 	ReleaseSysCache(tuple);
 	return foreign;
 }

@@ -457,10 +457,10 @@ test_lists(void)
 	check_flags(build_program(b), "TTTT----TTTTEEEE", "f(a)");
 
 	b = new_builder(2, false);
-	at = add_instr(b, GPUSCAN_OP_FIND_I64,
-				   add_instr(b, GPUSCAN_OP_I32_TO_I64,
-							 add_input(b, 0, GPUSCAN_DECODE_INT4, 0), 0, 0, 0),
-				   0, 0, add_set(b, GPUSCAN_I64, (const int64_t[]){0, 1}, 2, false));
+	at = add_instr(
+		b, GPUSCAN_OP_FIND_I64,
+		add_instr(b, GPUSCAN_OP_I32_TO_I64, add_input(b, 0, GPUSCAN_DECODE_INT4, 0), 0, 0, 0), 0, 0,
+		add_set(b, GPUSCAN_I64, (const int64_t[]){0, 1}, 2, false));
 	b->header.filter = add_instr(
 		b, GPUSCAN_OP_I64_EQ,
 		add_instr(b, GPUSCAN_OP_TAKE_I64, at, 0, 0, add_list(b, GPUSCAN_I64, i64s, errors, 3)),

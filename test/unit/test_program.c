@@ -126,8 +126,8 @@ static const Sample sample = {
 	.numbers = {-7, 0, 3, 1000},
 	.texts = {offsetof(Sample, bytes), 3, offsetof(Sample, bytes) + 3, 5},
 	.slots = {3, 0, 2, 0, 1},
-	.strings = {offsetof(Sample, bytes), 1, offsetof(Sample, bytes) + 1, 2,
-				offsetof(Sample, bytes), 0},
+	.strings = {offsetof(Sample, bytes), 1, offsetof(Sample, bytes) + 1, 2, offsetof(Sample, bytes),
+				0},
 	.bools = {1, 0, 1, 0, 0},
 	.flags = {0, GPUSCAN_ERROR, 0, 0, GPUSCAN_NULL},
 	.bytes = "o'kother",
@@ -503,8 +503,8 @@ test_tables(void)
 
 		failed += op->dst >= GPUSCAN_NUM_CLASSES || op->src[0] == GPUSCAN_NONE;
 		failed += op->set && gpuscan_set_member_size(op->src[0]) == 0;
-		failed += op->set !=
-				  (strncmp(op->name, "ANY_EQ", 6) == 0 || strncmp(op->name, "FIND", 4) == 0);
+		failed +=
+			op->set != (strncmp(op->name, "ANY_EQ", 6) == 0 || strncmp(op->name, "FIND", 4) == 0);
 		failed += op->list != (strncmp(op->name, "TAKE", 4) == 0);
 	}
 	ok(failed == 0, "operations");
