@@ -88,7 +88,7 @@ src/columns/%.o src/device/cpu/%.o src/heap/%.o: override CFLAGS += -O3
 $(OBJS): Makefile
 
 # has the text of the headers that kernels include
-cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
+cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h src/columns/chunk.h
 
 -include $(OBJS:.o=.d)
 

@@ -247,8 +247,8 @@ emit_inputs(Generator *g, int phase)
 	EMIT("#undef v\n");
 }
 
-static void
-emit_params(Generator *g)
+void
+gpuscan_cuda_emit_params(Generator *g)
 {
 	const GpuScanParam *params = GPUSCAN_PARAMS(g->program);
 
@@ -297,6 +297,43 @@ emit_any(Generator *g, const GpuScanInstr *instr, unsigned cls)
 }
 
 static void
+emit_find(Generator *g, const GpuScanInstr *instr, unsigned cls)
+{
+	int d = instr->dst;
+	int a = instr->a;
+
+	EMIT("\tconst GpuScanSet *set%d = &sets[%d];\n", d, instr->aux);
+	if (cls == GPUSCAN_TEXT)
+		EMIT("\tint32_t r%d = f%d == 0 ? gs_text_find(r%d, program, (const uint32_t *) (program + "
+			 "set%d->offset), set%d->n, (const uint32_t *) (program + set%d->slots)) : set%d->n;\n",
+			 d, a, a, d, d, d, d);
+	else
+		EMIT("\tint32_t r%d = f%d == 0 ? gs_%s_find(r%d, program + set%d->offset, set%d->n) : "
+			 "set%d->n;\n",
+			 d, a, class_names[cls], a, d, d, d);
+	EMIT("\tuint8_t f%d = gs_find_flags(f%d, r%d, set%d->n);\n", d, a, d, d);
+}
+
+static void
+emit_take(Generator *g, const GpuScanInstr *instr, unsigned cls)
+{
+	int d = instr->dst;
+	int a = instr->a;
+
+	EMIT("\tconst GpuScanList *list%d = (const GpuScanList *) (program + %u) + %d;\n", d,
+		 g->program->lists, instr->aux);
+	if (cls == GPUSCAN_TEXT)
+		EMIT("\tGsText r%d = gs_text_take(r%d, program, (const uint32_t *) (program + "
+			 "list%d->values), list%d->n);\n",
+			 d, a, d, d);
+	else
+		EMIT("\t%s r%d = gs_%s_take(r%d, program + list%d->values, list%d->n);\n",
+			 gpuscan_cuda_types[cls], d, class_names[cls], a, d, d);
+	EMIT("\tuint8_t f%d = gs_take_flags(f%d, r%d, program + list%d->flags, list%d->n);\n", d, a, a,
+		 d, d);
+}
+
+static void
 emit_special(Generator *g, const GpuScanInstr *instr)
 {
 	int d = instr->dst;
@@ -336,7 +373,11 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 				 c, c, d);
 			return;
 		default:
-			if (gpuscan_ops[instr->op].set)
+			if (gpuscan_ops[instr->op].list)
+				emit_take(g, instr, cls);
+			else if (instr->op >= GPUSCAN_OP_FIND_I32 && instr->op <= GPUSCAN_OP_FIND_TEXT)
+				emit_find(g, instr, gpuscan_ops[instr->op].src[0]);
+			else if (gpuscan_ops[instr->op].set)
 				emit_any(g, instr, gpuscan_ops[instr->op].src[0]);
 			else if (instr->op >= GPUSCAN_OP_SELECT_BOOL && instr->op <= GPUSCAN_OP_SELECT_TEXT)
 			{
@@ -376,8 +417,8 @@ emit_special(Generator *g, const GpuScanInstr *instr)
 	EMIT("\tuint8_t f%d = f%d & GPUSCAN_ERROR;\n", d, a);
 }
 
-static void
-emit_instr(Generator *g, const GpuScanInstr *instr)
+void
+gpuscan_cuda_emit_instr(Generator *g, const GpuScanInstr *instr)
 {
 	const char *fn = functions[instr->op].fn;
 	bool binary = gpuscan_ops[instr->op].src[1] != GPUSCAN_NONE;
@@ -405,14 +446,14 @@ emit_phase(Generator *g, int phase)
 {
 	emit_inputs(g, phase);
 	for (int i = 0; i < g->plan->phases[phase].ninstrs; i++)
-		emit_instr(g, &g->plan->phases[phase].instrs[i]);
+		gpuscan_cuda_emit_instr(g, &g->plan->phases[phase].instrs[i]);
 }
 
 /*
  * Keys
  */
 static void
-emit_key_struct(Generator *g)
+emit_key_struct(Generator *g, bool in_slots)
 {
 	const GpuScanProgram *p = g->program;
 	const GpuScanKey *keys = GPUSCAN_KEYS(p);
@@ -457,12 +498,15 @@ emit_key_struct(Generator *g)
 			EMIT("\t\tsame = same && *(const uint64_t *) (row + %u) == h%d;\n",
 				 g->key_offsets[k] + 8, k);
 	}
-	EMIT("\t\treturn same;\n\t}\n};\n\n");
+	EMIT("\t\treturn same;\n\t}\n");
+	if (in_slots)
+		gpuscan_cuda_emit_slot_keys(g);
+	EMIT("};\n\n");
 }
 
-/* Fills `keys` and finds the row of the group. */
-static void
-emit_find_row(Generator *g)
+/* Fills `keys`, but for texts. */
+void
+gpuscan_cuda_emit_keys(Generator *g)
 {
 	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
 
@@ -474,8 +518,7 @@ emit_find_row(Generator *g)
 		EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n", r);
 		EMIT("\tkeys.nulls |= f%d ? %uU : 0;\n", r, 1U << k);
 		if (keys[k].cls == GPUSCAN_TEXT)
-			EMIT("\tkeys.k%d = 0;\n\tkeys.t%d = r%d;\n\tif (f%d)\n\t\tkeys.t%d.len = 0;\n", k, k, r,
-				 r, k);
+			EMIT("\tkeys.k%d = 0;\n", k);
 		else if (keys[k].cls == GPUSCAN_I128)
 			EMIT(
 				"\tkeys.k%d = f%d ? 0 : (uint64_t) r%d;\n\tkeys.h%d = f%d ? 0 : (uint64_t) (r%d >> "
@@ -489,6 +532,21 @@ emit_find_row(Generator *g)
 		else
 			EMIT("\tkeys.k%d = f%d ? 0 : (uint64_t) (int64_t) r%d;\n", k, r, r);
 	}
+}
+
+/* Finds the row of the group, where `row` is declared. */
+void
+gpuscan_cuda_emit_find_row(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		int r = keys[k].reg;
+
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\tkeys.t%d = r%d;\n\tif (f%d)\n\t\tkeys.t%d.len = 0;\n", k, r, r, k);
+	}
 	EMIT("\tuint64_t hash = keys.nulls;\n");
 	for (int k = 0; k < g->program->nkeys; k++)
 	{
@@ -497,7 +555,7 @@ emit_find_row(Generator *g)
 			EMIT("\thash = mix(hash, keys.h%d);\n", k);
 	}
 	EMIT("\tif (((uint32_t) hash & launch.pass_mask) != launch.pass)\n\t\treturn PASSED;\n");
-	EMIT("\tuint32_t row = find_row(launch, keys, (uint32_t) (hash >> 32));\n");
+	EMIT("\trow = find_row(launch, keys, (uint32_t) (hash >> 32));\n");
 	EMIT("\tif (row == NO_ROW)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 }
 
@@ -506,8 +564,8 @@ emit_find_row(Generator *g)
  */
 
 /* sI: aggregate I sees the tuple and its argument is not NULL.  Errors end it all. */
-static void
-emit_selections(Generator *g)
+void
+gpuscan_cuda_emit_selections(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
@@ -528,8 +586,8 @@ emit_selections(Generator *g)
 	}
 }
 
-static void
-emit_local_advance(Generator *g)
+void
+gpuscan_cuda_emit_local_advance(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
@@ -576,8 +634,8 @@ emit_local_advance(Generator *g)
 }
 
 /* Merges the local states of a thread block into its partial row. */
-static void
-emit_local_merge(Generator *g)
+void
+gpuscan_cuda_emit_local_merge(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
@@ -643,7 +701,7 @@ emit_run(Generator *g)
 		 "\t{\n\tconst char *layout = ((const char *const *) launch.layouts)[block.layout];\n",
 		 p->aggregate ? "false" : "true", advances ? "Found" : "NothingFound");
 
-	emit_params(g);
+	gpuscan_cuda_emit_params(g);
 	emit_phase(g, CPU_FILTER);
 	if (p->filter != GPUSCAN_NO_REGISTER)
 		EMIT("\tif (f%d == GPUSCAN_ERROR)\n\t\treturn RECHECK;\n\tif (f%d || !r%d)\n\t\treturn "
@@ -652,18 +710,20 @@ emit_run(Generator *g)
 	if (p->aggregate)
 	{
 		emit_phase(g, CPU_REST);
-		emit_selections(g);
-		if (local)
-			EMIT("\tconst uint32_t row = 0;\n");
-		else
-			emit_find_row(g);
+		gpuscan_cuda_emit_selections(g);
+		EMIT("\tuint32_t row = 0;\n");
+		if (!local)
+		{
+			gpuscan_cuda_emit_keys(g);
+			gpuscan_cuda_emit_find_row(g);
+		}
 		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
 			 g->source->row_size);
 		if (advances)
 			EMIT("\tfound.row = row;\n");
 		gpuscan_cuda_emit_prepare(g);
 		if (local)
-			emit_local_advance(g);
+			gpuscan_cuda_emit_local_advance(g);
 		else
 			gpuscan_cuda_emit_found(g);
 	}
@@ -672,17 +732,22 @@ emit_run(Generator *g)
 		gpuscan_cuda_emit_advance(g, local);
 	EMIT("\t});\n");
 	if (local)
-		emit_local_merge(g);
+		gpuscan_cuda_emit_local_merge(g);
 	EMIT("}\n\n");
 }
 
+/* A module: the kernel over tuples, and all that its request may need besides */
 static void
-emit_source(Generator *g)
+emit_source(Generator *g, CudaKind kind)
 {
 	const GpuScanProgram *p = g->program;
+	bool in_slots = kind == CUDA_CACHED && g->source->nslots > 0;
 
-	EMIT("#include \"kernel.h\"\n\n");
-	for (uint32_t shape = 0; shape < g->nshapes; shape++)
+	if (kind == CUDA_CACHED)
+		gpuscan_cuda_emit_cached_head(g);
+	else
+		EMIT("#include \"kernel.h\"\n\n");
+	for (uint32_t shape = 0; kind == CUDA_PAGES && shape < g->nshapes; shape++)
 	{
 		for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
 		{
@@ -691,8 +756,11 @@ emit_source(Generator *g)
 		}
 	}
 	if (p->nkeys > 0)
-		emit_key_struct(g);
-	emit_run(g);
+		emit_key_struct(g, in_slots);
+	if (kind == CUDA_CACHED)
+		gpuscan_cuda_emit_cached(g);
+	else
+		emit_run(g);
 	if (p->nkeys > 0)
 	{
 		gpuscan_cuda_emit_rehash(g);
@@ -709,40 +777,61 @@ gpuscan_cuda_source_create(CudaSource *source, const CpuPlan *plan,
 						   const GpuScanRequestOptions *options)
 {
 	const GpuScanProgram *p = plan->program;
-	GpuScanCode code = GPUSCAN_OUT_OF_MEMORY;
-	Generator g = {.plan = plan, .program = p, .classes = GPUSCAN_REG_CLASSES(p), .source = source};
+	Generator *g = calloc(1, sizeof(Generator));
+	GpuScanCode code = GPUSCAN_OK;
 
 	memset(source, 0, sizeof(*source));
+	source->generator = g;
 	source->shapes = calloc(options->nlayouts + 1, sizeof(uint16_t));
 	source->distinct = calloc((size_t) p->naggs + 1, sizeof(CudaSourceDistinct));
-	g.places = calloc((size_t) p->naggs + 1, sizeof(AggPlace));
-	g.key_offsets = calloc((size_t) p->nkeys + 1, sizeof(uint32_t));
-	g.out = open_memstream(&source->text, &source->size);
-	if (source->shapes != NULL && source->distinct != NULL && g.places != NULL &&
-		g.key_offsets != NULL && g.out != NULL)
-	{
-		if (options->nlayouts > UINT16_MAX || !find_shapes(&g, options))
-			code = GPUSCAN_LEFT_TO_POSTGRES;
-		else
-		{
-			gpuscan_cuda_place_states(&g);
-			emit_source(&g);
-			code = GPUSCAN_OK;
-		}
-	}
-	if (g.out != NULL && fclose(g.out) != 0 && code == GPUSCAN_OK)
+	if (g == NULL || source->shapes == NULL || source->distinct == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	g->plan = plan;
+	g->program = p;
+	g->classes = GPUSCAN_REG_CLASSES(p);
+	g->source = source;
+	g->places = calloc((size_t) p->naggs + 1, sizeof(AggPlace));
+	g->key_offsets = calloc((size_t) p->nkeys + 1, sizeof(uint32_t));
+	if (g->places == NULL || g->key_offsets == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
-	free(g.places);
-	free(g.key_offsets);
-	if (code != GPUSCAN_OK)
-		gpuscan_cuda_source_free(source);
+	else if (options->nlayouts > UINT16_MAX || !find_shapes(g, options))
+		code = GPUSCAN_LEFT_TO_POSTGRES;
+	else
+	{
+		gpuscan_cuda_place_states(g);
+		gpuscan_cuda_place_cached(g);
+	}
 	return code;
+}
+
+char *
+gpuscan_cuda_source_text(const CudaSource *source, CudaKind kind)
+{
+	Generator *g = source->generator;
+	char *text = NULL;
+	size_t size;
+
+	g->out = open_memstream(&text, &size);
+	if (g->out == NULL)
+		return NULL;
+	emit_source(g, kind);
+	if (fclose(g->out) != 0)
+	{
+		free(text);
+		return NULL;
+	}
+	return text;
 }
 
 void
 gpuscan_cuda_source_free(CudaSource *source)
 {
-	free(source->text);
+	if (source->generator != NULL)
+	{
+		free(source->generator->places);
+		free(source->generator->key_offsets);
+	}
+	free(source->generator);
 	free(source->shapes);
 	free(source->distinct);
 	memset(source, 0, sizeof(*source));

@@ -114,8 +114,8 @@ gpuscan_cuda_place_states(Generator *g)
 /*
  * Advancing
  */
-static const char *
-sum_limit(const GpuScanAgg *agg)
+const char *
+gpuscan_cuda_sum_limit(const GpuScanAgg *agg)
 {
 	return agg->kind == GPUSCAN_AGG_SUM_F64 && agg->cls == GPUSCAN_F32 ? "GS_FSUM_F32_LIMIT"
 																	   : "GS_FSUM_F64_LIMIT";
@@ -192,7 +192,7 @@ gpuscan_cuda_emit_prepare(Generator *g)
 			continue;
 		EMIT("\tif (s%d && !sum_prepare(launch, (SumHead *) (p + %u), r%d, %s))\n\t\treturn "
 			 "CUDA_TUPLE_WAITS;\n",
-			 i, state, agg->arg, sum_limit(agg));
+			 i, state, agg->arg, gpuscan_cuda_sum_limit(agg));
 		if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
 			EMIT("\tif (s%d && !sum_prepare_square(launch, (SumHead *) (p + %u), r%d))\n\t\treturn "
 				 "CUDA_TUPLE_WAITS;\n",
@@ -222,8 +222,8 @@ gpuscan_cuda_emit_prepare(Generator *g)
 }
 
 /* True if an earlier aggregate has counted with this one's counter */
-static bool
-counted_before(const Generator *g, int i)
+bool
+gpuscan_cuda_counted_before(const Generator *g, int i)
 {
 	for (int j = 0; j < i; j++)
 	{
@@ -260,7 +260,7 @@ gpuscan_cuda_emit_advance(Generator *g, bool local)
 		char head[64];
 
 		snprintf(head, sizeof(head), "(peers, (uint64_t *) (p + %u), found.s%d, ", place->state, i);
-		if (place->counter != 0 && !counted_before(g, i))
+		if (place->counter != 0 && !gpuscan_cuda_counted_before(g, i))
 			EMIT("\tgroup_count(peers, (uint64_t *) (p + %u), found.taken && %sfound.s%d);\n",
 				 place->counter, agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i);
 		switch ((GpuScanAggKind) agg->kind)
@@ -281,7 +281,7 @@ gpuscan_cuda_emit_advance(Generator *g, bool local)
 			case GPUSCAN_AGG_SQUARES_F64:
 				EMIT("\tsum_add(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, found.s%d, "
 					 "found.r%d, %s);\n",
-					 place->state, place->windows, num_windows(agg), i, agg->arg, sum_limit(agg));
+					 place->state, place->windows, num_windows(agg), i, agg->arg, gpuscan_cuda_sum_limit(agg));
 				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
 					EMIT("\tsum_add_square(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, "
 						 "found.s%d, found.r%d);\n",

@@ -20,6 +20,10 @@ typedef struct AggPlace
 	uint32_t state;
 	uint32_t windows;  /* of a float sum */
 	uint32_t distinct; /* number of its table */
+
+	/* Words of a slot in shared memory; of `counter`, 0: none */
+	uint32_t slot_counter;
+	uint32_t slot_state;
 } AggPlace;
 
 typedef struct Generator
@@ -34,6 +38,9 @@ typedef struct Generator
 	uint32_t count_offset;
 	uint32_t nshapes;
 	uint32_t first_of_shape[CUDA_MAX_SHAPES]; /* a layout of each shape */
+	uint32_t slot_keys;						  /* words of a slot: of the first key */
+	uint32_t slot_count;					  /* of the count of tuples */
+	uint32_t slot_words;					  /* all of them */
 } Generator;
 
 #define EMIT(...) fprintf(g->out, __VA_ARGS__)
@@ -48,8 +55,35 @@ is_float(unsigned cls)
 extern const char *const gpuscan_cuda_types[GPUSCAN_NUM_CLASSES];
 
 /*
+ * codegen.c
+ */
+extern void gpuscan_cuda_emit_params(Generator *g);
+extern void gpuscan_cuda_emit_instr(Generator *g, const GpuScanInstr *instr);
+extern void gpuscan_cuda_emit_keys(Generator *g);
+extern void gpuscan_cuda_emit_find_row(Generator *g);
+extern void gpuscan_cuda_emit_selections(Generator *g);
+extern void gpuscan_cuda_emit_local_advance(Generator *g);
+extern void gpuscan_cuda_emit_local_merge(Generator *g);
+
+/*
+ * codegen_cached.c
+ */
+
+/* Decides on threads and slots of the kernel over cached columns. */
+extern void gpuscan_cuda_place_cached(Generator *g);
+
+/* What comes before the keys' struct; members of it; the kernel */
+extern void gpuscan_cuda_emit_cached_head(Generator *g);
+extern void gpuscan_cuda_emit_slot_keys(Generator *g);
+extern void gpuscan_cuda_emit_cached(Generator *g);
+
+/*
  * codegen_group.c
  */
+
+/* The limit of a float sum's exponents; if it advances by an argument; if another has its counter */
+extern const char *gpuscan_cuda_sum_limit(const GpuScanAgg *agg);
+extern bool gpuscan_cuda_counted_before(const Generator *g, int i);
 
 /* Lays a group's row out. */
 extern void gpuscan_cuda_place_states(Generator *g);

@@ -51,14 +51,17 @@ typedef struct CudaKernels
 	char *text;
 	GpuScanCode code; /* of a failure */
 	CUmodule module;
-	CUfunction run;
+	CUfunction run; /* over tuples of pages, or over cached columns */
 	CUfunction rehash; /* and the following: NULL where there is none */
 	CUfunction rehash_pairs;
 	CUfunction anchor;
 	CUfunction emit;
 	uint64_t compile_ns; /* one of the two is how they were made */
 	uint64_t read_ns;
-	uint32_t max_grid; /* thread blocks of k_run that the device holds at a time */
+	uint32_t threads;	 /* of a thread block of `run` */
+	uint32_t max_grid;	 /* thread blocks that the device holds at a time */
+	uint32_t slots_size; /* bytes of shared memory for groups, */
+	uint32_t slots_grid; /* and thread blocks with them; 0: it has not so much */
 } CudaKernels;
 
 typedef struct CudaKernelCache
@@ -82,9 +85,11 @@ extern void gpuscan_cuda_kernels_init(GpuScanDevice *device);
 /* After the last request. */
 extern void gpuscan_cuda_kernels_free_all(GpuScanDevice *device);
 
-/* Finds or compiles a request's kernels; GPUSCAN_CANCELLED if it is ended meanwhile. */
-extern GpuScanCode
-gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, CudaKernels **kernels);
+/*
+ * Finds or compiles a request's kernels of a kind, if it has none yet;
+ * GPUSCAN_CANCELLED if it is ended meanwhile.
+ */
+extern GpuScanCode gpuscan_cuda_kernels_get(GpuScanRequest *request, CudaKind kind);
 extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *kernels);
 
 /*
@@ -120,7 +125,14 @@ typedef struct CudaSlot
 	size_t outcome_size;
 	CudaResult *result; /* pinned */
 	CUdeviceptr device_result;
-	CUdeviceptr partials;
+	CUdeviceptr partials[CUDA_NUM_KINDS]; /* of thread blocks; 0: none has run */
+
+	/* Of a launch over cached columns */
+	CudaSegment *segments; /* NULL: it is one over pages */
+	uint32_t nsegments;
+	uint32_t nranges;
+	CUdeviceptr cached; /* the segments' copy, and CudaProgress[] */
+	size_t cached_size;
 } CudaSlot;
 
 typedef struct CudaLane
@@ -213,11 +225,14 @@ struct GpuScanRequest
 	uint64_t fill_ns;	   /* that they took, */
 	uint64_t fill_bytes;   /* and moved over the bus */
 	CpuPartial **partials; /* of each of the device's threads, its own */
+	GpuScanCachedSegment **cached; /* segments, of which the first `cached_taken` do not wait any more */
+	uint32_t ncached;
+	uint32_t cached_taken;
 
 	/* The lane's */
 	GpuScanCode code; /* the first failure of an aggregation, or of the beginning */
 	CudaSource source;
-	CudaKernels *kernels;
+	CudaKernels *kernels[CUDA_NUM_KINDS]; /* those that it has needed */
 	uint64_t used; /* bytes of device memory */
 	GpuScanRequestStats stats;
 	uint64_t timed_until; /* kernels are in the statistics up to here; ns from the lane's origin */
@@ -243,6 +258,21 @@ struct GpuScanRequest
 };
 
 extern uint64_t gpuscan_cuda_now_ns(void);
+
+/*
+ * Launches over cached columns, cached.c
+ */
+extern GpuScanCode gpuscan_cuda_push_cached(GpuScanRequest *request,
+											GpuScanCachedSegment *const *segments,
+											uint32_t nsegments);
+
+/* Takes segments that wait and prepares a launch over them; clear the slot in any case. */
+extern GpuScanCode gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot);
+extern void gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot);
+
+/* Starts the kernel; `again`: over the tuples that wait. */
+extern GpuScanCode gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot,
+											 CudaLaunch *launch);
 
 /* Maps a result of the driver; what cannot be recovered from marks the device. */
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
@@ -270,7 +300,10 @@ extern GpuScanCode gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t ful
 /* Makes the result, when every launch is done. */
 extern GpuScanCode gpuscan_cuda_table_finish(GpuScanRequest *request);
 
-/* The argument of kernels that work on the table alone */
+/* The kernels that work on the table alone: every kind has them */
+extern const CudaKernels *gpuscan_cuda_table_kernels(const GpuScanRequest *request);
+
+/* Their argument */
 extern CudaLaunch gpuscan_cuda_table_launch(const GpuScanRequest *request);
 
 extern GpuScanCode

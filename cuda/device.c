@@ -361,6 +361,7 @@ const GpuScanDeviceOps gpuscan_cuda_device = {
 	.close = cuda_close,
 	.begin = cuda_begin,
 	.push = cuda_push,
+	.push_cached = gpuscan_cuda_push_cached,
 	.finish = cuda_finish,
 	.fetch = cuda_fetch,
 	.end = cuda_end,

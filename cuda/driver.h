@@ -36,6 +36,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 #define CU_MEMHOSTALLOC_PORTABLE 1
 #define CU_MEMHOSTREGISTER_PORTABLE 1
 #define CU_MEMPOOL_ATTR_RELEASE_THRESHOLD 4
+#define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
 #define CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16
 #define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75
 #define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76
@@ -80,6 +81,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	F(module_unload, cuModuleUnload, (CUmodule module))                                            \
 	F(module_get_function, cuModuleGetFunction,                                                    \
 	  (CUfunction * function, CUmodule module, const char *name))                                  \
+	F(function_set_attribute, cuFuncSetAttribute, (CUfunction function, int attribute, int value)) \
 	F(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
 	  (int *blocks, CUfunction function, int threads, size_t shared))                              \
 	F(launch, cuLaunchKernel,                                                                      \

@@ -167,8 +167,11 @@ load_module(CudaKernels *kernels, const char *image)
 		const char *name;
 		CUfunction *function;
 	} functions[] = {
-		{"k_run", &kernels->run},		{"k_rehash", &kernels->rehash},
-		{"k_emit", &kernels->emit},		{"k_rehash_pairs", &kernels->rehash_pairs},
+		{"k_run", &kernels->run},
+		{"k_cached", &kernels->run},
+		{"k_rehash", &kernels->rehash},
+		{"k_emit", &kernels->emit},
+		{"k_rehash_pairs", &kernels->rehash_pairs},
 		{"k_anchor", &kernels->anchor},
 	};
 	CUresult result = gpuscan_cuda.module_load(&kernels->module, image);
@@ -184,9 +187,19 @@ load_module(CudaKernels *kernels, const char *image)
 													  functions[i].name);
 	}
 	if (result == CUDA_SUCCESS)
-		result = gpuscan_cuda.occupancy(&blocks, kernels->run, CUDA_THREADS, 0);
+		result = gpuscan_cuda.occupancy(&blocks, kernels->run, (int) kernels->threads, 0);
 	kernels->max_grid =
 		(uint32_t) (blocks > 0 ? blocks : 1) * (uint32_t) kernels->device->multiprocessors;
+
+	/* some devices do not have so much */
+	blocks = 0;
+	if (result == CUDA_SUCCESS && kernels->slots_size > 0 &&
+		gpuscan_cuda.function_set_attribute(kernels->run,
+											CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+											(int) kernels->slots_size) == CUDA_SUCCESS)
+		result = gpuscan_cuda.occupancy(&blocks, kernels->run, (int) kernels->threads,
+										kernels->slots_size);
+	kernels->slots_grid = (uint32_t) blocks * (uint32_t) kernels->device->multiprocessors;
 	return result;
 }
 
@@ -274,9 +287,12 @@ compiler_main(void *arg)
 	return NULL;
 }
 
-/* A new entry, with a thread that compiles it; NULL: out of memory.  Under the cache's lock. */
+/*
+ * A new entry, with a thread that compiles it; NULL: out of memory.  Takes the text
+ * over.  Under the cache's lock.
+ */
 static CudaKernels *
-start_compiler(GpuScanDevice *device, const char *text)
+start_compiler(GpuScanDevice *device, const CudaSource *source, CudaKind kind, char *text)
 {
 	CudaKernelCache *cache = &device->kernels;
 	CudaKernels *kernels = calloc(1, sizeof(CudaKernels));
@@ -286,14 +302,14 @@ start_compiler(GpuScanDevice *device, const char *text)
 	int error;
 
 	if (kernels == NULL)
-		return NULL;
-	kernels->device = device;
-	kernels->text = strdup(text);
-	if (kernels->text == NULL)
 	{
-		free_kernels(kernels);
+		free(text);
 		return NULL;
 	}
+	kernels->device = device;
+	kernels->text = text;
+	kernels->threads = kind == CUDA_PAGES ? CUDA_THREADS : source->threads;
+	kernels->slots_size = kind == CUDA_PAGES ? 0 : source->slots_size;
 
 	/* signals are for the caller's own thread */
 	sigfillset(&all);
@@ -317,17 +333,26 @@ start_compiler(GpuScanDevice *device, const char *text)
 }
 
 GpuScanCode
-gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, CudaKernels **kernels)
+gpuscan_cuda_kernels_get(GpuScanRequest *request, CudaKind kind)
 {
 	CudaKernelCache *cache = &request->device->kernels;
+	CudaKernels **kernels = &request->kernels[kind];
 	GpuScanCode code = GPUSCAN_OK;
+	char *text;
 	bool found;
 
+	if (*kernels != NULL)
+		return GPUSCAN_OK;
+	text = gpuscan_cuda_source_text(&request->source, kind);
+	if (text == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
 	pthread_mutex_lock(&cache->lock);
-	*kernels = find_kernels(cache, source->text);
+	*kernels = find_kernels(cache, text);
 	found = *kernels != NULL;
-	if (!found)
-		*kernels = start_compiler(request->device, source->text);
+	if (found)
+		free(text);
+	else
+		*kernels = start_compiler(request->device, &request->source, kind, text);
 	if (*kernels == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
 	while (code == GPUSCAN_OK && (*kernels)->state == CUDA_KERNELS_COMPILING)
@@ -344,13 +369,14 @@ gpuscan_cuda_kernels_get(GpuScanRequest *request, const CudaSource *source, Cuda
 	}
 	if (code == GPUSCAN_OK)
 		code = (*kernels)->code;
-	if (code == GPUSCAN_OK && found)
-		request->stats.kernels_reused = 1;
-	else if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && !found)
 	{
-		request->stats.compile_ns = (*kernels)->compile_ns;
-		request->stats.kernel_read_ns = (*kernels)->read_ns;
+		request->stats.compile_ns += (*kernels)->compile_ns;
+		request->stats.kernel_read_ns += (*kernels)->read_ns;
 	}
+	if (code == GPUSCAN_OK)
+		request->stats.kernels_reused =
+			request->stats.compile_ns == 0 && request->stats.kernel_read_ns == 0;
 	if (code != GPUSCAN_OK && *kernels != NULL)
 	{
 		(*kernels)->users--;

@@ -151,12 +151,26 @@ upload_program(GpuScanRequest *request)
 	return code;
 }
 
+/* Bytes of the rows that thread blocks leave where there is one group */
 static size_t
-partials_size(const GpuScanRequest *request)
+partials_size(const GpuScanRequest *request, CudaKind kind)
 {
-	bool single = request->options.program->aggregate && request->options.program->nkeys == 0;
+	return (size_t) request->kernels[kind]->max_grid * request->options.program->row_size;
+}
 
-	return single ? (size_t) request->kernels->max_grid * request->options.program->row_size : 0;
+/* Makes them for a slot, before its first launch of a kind. */
+static GpuScanCode
+make_partials(GpuScanRequest *request, CudaSlot *slot, CudaKind kind)
+{
+	CUstream stream = request->lane->slots[0].stream;
+	size_t size = partials_size(request, kind);
+
+	if (!request->options.program->aggregate || request->options.program->nkeys > 0 ||
+		slot->partials[kind] != 0)
+		return GPUSCAN_OK;
+	TRY(gpuscan_cuda_alloc(request, size, &slot->partials[kind]));
+	TRY(CUDA(fill(slot->partials[kind], 0, size, stream)));
+	return CUDA(stream_synchronize(stream));
 }
 
 static GpuScanCode
@@ -169,22 +183,13 @@ set_up(GpuScanRequest *request)
 	TRY(CUDA(context_set_current(request->device->context)));
 	TRY(open_lane(request));
 	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
-	TRY(gpuscan_cuda_kernels_get(request, &request->source, &request->kernels));
 	TRY(upload_program(request));
 	TRY(gpuscan_cuda_table_create(request));
 	stream = request->lane->slots[0].stream;
 	TRY(CUDA(event_record(request->lane->origin, stream)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
-	{
-		CudaSlot *slot = &request->lane->slots[i];
-		size_t size = partials_size(request);
-
-		TRY(gpuscan_cuda_alloc(request, sizeof(CudaResult), &slot->device_result));
-		if (size == 0)
-			continue;
-		TRY(gpuscan_cuda_alloc(request, size, &slot->partials));
-		TRY(CUDA(fill(slot->partials, 0, size, stream)));
-	}
+		TRY(gpuscan_cuda_alloc(request, sizeof(CudaResult),
+							   &request->lane->slots[i].device_result));
 	return CUDA(stream_synchronize(stream));
 }
 
@@ -450,30 +455,39 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 	slot->outcomes = (uint8_t *) pinned;
 }
 
-/* Starts the kernel over the slot's blocks; `again`: over the tuples that wait. */
+static GpuScanCode
+start_blocks(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
+{
+	const CudaKernels *kernels = request->kernels[CUDA_PAGES];
+	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
+	void *params[] = {launch};
+
+	launch->blocks = (uint64_t) (uintptr_t) slot->pinned;
+	launch->nblocks = slot->nblocks;
+	launch->outcome = slot->outcome;
+	if (grid == 0)
+		return GPUSCAN_OK;
+	return CUDA(launch(kernels->run, grid < kernels->max_grid ? grid : kernels->max_grid, 1, 1,
+					   CUDA_THREADS, 1, 1, 0, slot->stream, params, NULL));
+}
+
+/* Starts the kernel over the slot's blocks or ranges; `again`: over the tuples that wait. */
 static GpuScanCode
 start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
 {
-	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
+	CudaKind kind = slot->segments != NULL ? CUDA_CACHED : CUDA_PAGES;
 	CudaLaunch launch = gpuscan_cuda_table_launch(request);
-	void *params[] = {&launch};
 
-	if (grid > request->kernels->max_grid)
-		grid = request->kernels->max_grid;
-	launch.blocks = (uint64_t) (uintptr_t) slot->pinned;
-	launch.nblocks = slot->nblocks;
-	launch.outcome = slot->outcome;
 	launch.result = slot->device_result;
-	launch.partials = slot->partials;
+	launch.partials = slot->partials[kind];
 	launch.again = again;
 	slot->generation = request->generation;
 	slot->timed = false;
 	request->stats.bus_bytes += slot->bytes;
 	TRY(CUDA(fill(slot->device_result, 0, sizeof(CudaResult), slot->stream)));
 	TRY(CUDA(event_record(slot->start, slot->stream)));
-	if (grid > 0)
-		TRY(CUDA(launch(request->kernels->run, grid, 1, 1, CUDA_THREADS, 1, 1, 0, slot->stream,
-						params, NULL)));
+	TRY(kind == CUDA_CACHED ? gpuscan_cuda_cached_start(request, slot, &launch)
+							: start_blocks(request, slot, &launch));
 	TRY(CUDA(event_record(slot->stop, slot->stream)));
 	return CUDA(copy_to_host(slot->result, slot->device_result, sizeof(CudaResult), slot->stream));
 }
@@ -506,18 +520,38 @@ shrink_launch(GpuScanRequest *request, CudaSlot *slot)
 static GpuScanCode
 launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 {
-	GpuScanCode code;
+	GpuScanCode code = gpuscan_cuda_kernels_get(request, CUDA_PAGES);
 
 	gpuscan_nvtx_push("gpuscan launch");
-	code = reserve(request, slot, pinned);
-
-	if (code == GPUSCAN_OUT_OF_MEMORY && slot->batches->next != NULL)
-		code = reserve(request, slot, shrink_launch(request, slot));
+	if (code == GPUSCAN_OK)
+		code = make_partials(request, slot, CUDA_PAGES);
+	if (code == GPUSCAN_OK)
+	{
+		code = reserve(request, slot, pinned);
+		if (code == GPUSCAN_OUT_OF_MEMORY && slot->batches->next != NULL)
+			code = reserve(request, slot, shrink_launch(request, slot));
+	}
 	if (code == GPUSCAN_OK)
 	{
 		fill_blocks(request, slot);
 		code = start_kernel(request, slot, false);
 	}
+	gpuscan_nvtx_pop();
+	return code;
+}
+
+/* Starts a launch over the segments that wait; they have no answer but the request's. */
+static GpuScanCode
+launch_cached(GpuScanRequest *request, CudaSlot *slot)
+{
+	GpuScanCode code;
+
+	gpuscan_nvtx_push("gpuscan launch");
+	code = gpuscan_cuda_cached_take(request, slot);
+	if (code == GPUSCAN_OK)
+		code = make_partials(request, slot, CUDA_CACHED);
+	if (code == GPUSCAN_OK)
+		code = start_kernel(request, slot, false);
 	gpuscan_nvtx_pop();
 	return code;
 }
@@ -563,6 +597,7 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 		if (slot->result->code != 0)
 			return (GpuScanCode) slot->result->code;
 		request->stats.passed += slot->result->passed;
+		request->stats.tuples += slot->result->cached;
 		*deferred += slot->result->deferred;
 		if (slot->result->waiting == 0)
 			return GPUSCAN_OK;
@@ -626,6 +661,7 @@ hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
 	return GPUSCAN_OK;
 }
 
+/* Answers the batches of a launch; nothing is wanted of it any more. */
 static void
 answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
 {
@@ -638,6 +674,7 @@ answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
 		slot->batches = batch->next;
 		gpuscan_cuda_answer(batch, code);
 	}
+	gpuscan_cuda_cached_clear(request, slot);
 	slot->busy = false;
 }
 
@@ -647,7 +684,7 @@ complete_slot(GpuScanRequest *request, CudaSlot *slot)
 	uint64_t deferred = 0;
 	GpuScanCode code = run_out(request, slot, &deferred);
 
-	if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && slot->segments == NULL)
 		code = hand_outcomes_out(request, slot, deferred);
 	if (code == GPUSCAN_OK)
 		code = request->options.program->aggregate ? request->code : GPUSCAN_OK;
@@ -686,40 +723,84 @@ take_apart(GpuScanRequest *request)
 		slot->busy = false;
 		gpuscan_cuda_free(request, slot->device_result, sizeof(CudaResult));
 		gpuscan_cuda_free(request, slot->outcome, slot->outcome_size);
-		if (request->kernels != NULL)
-			gpuscan_cuda_free(request, slot->partials, partials_size(request));
+		gpuscan_cuda_cached_clear(request, slot);
+		for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
+		{
+			if (slot->partials[kind] != 0)
+				gpuscan_cuda_free(request, slot->partials[kind],
+								  partials_size(request, (CudaKind) kind));
+			slot->partials[kind] = 0;
+		}
 		slot->device_result = 0;
 		slot->outcome = 0;
 		slot->outcome_size = 0;
-		slot->partials = 0;
 	}
 	gpuscan_cuda_table_free(request);
 	gpuscan_cuda_free(request, request->program, request->program_size);
-	if (request->kernels != NULL)
-		gpuscan_cuda_kernels_release(request->device, request->kernels);
+	for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
+	{
+		if (request->kernels[kind] != NULL)
+			gpuscan_cuda_kernels_release(request->device, request->kernels[kind]);
+	}
 	gpuscan_cuda_source_free(&request->source);
 	gpuscan_cpu_plan_free(request->plan);
+	free(request->cached);
 	free(request);
 	ended(arg, &stats);
 }
 
 
-/* Waits until the request has something to do, if nothing is under way; false: it was ended. */
+/* What a request has for its lane to do */
+typedef struct Work
+{
+	bool batch;
+	bool cached;
+	bool finish;
+} Work;
+
+/* Waits until there is something to do, if nothing is under way; false: the request was ended. */
 static bool
-wait_for_work(GpuScanRequest *request, bool under_way, bool *has_batch, bool *finish)
+wait_for_work(GpuScanRequest *request, bool under_way, Work *work)
 {
 	GpuScanDevice *device = request->device;
 	bool ended;
 
 	pthread_mutex_lock(&device->lock);
-	while (!under_way && !request->ended && request->first == NULL &&
-		   (!request->finishing || request->finished))
+	for (;;)
+	{
+		ended = request->ended;
+		work->batch = request->first != NULL;
+		work->cached = request->cached_taken < request->ncached;
+		work->finish =
+			request->finishing && !request->finished && !work->batch && !work->cached;
+		if (under_way || ended || work->batch || work->cached || work->finish)
+			break;
 		pthread_cond_wait(&request->lane->wake, &device->lock);
-	ended = request->ended;
-	*has_batch = request->first != NULL;
-	*finish = request->finishing && !request->finished && request->first == NULL;
+	}
 	pthread_mutex_unlock(&device->lock);
 	return !ended;
+}
+
+/* Gives a slot something to do; true: a launch is under way. */
+static bool
+fill_slot(GpuScanRequest *request, CudaSlot *slot, const Work *work)
+{
+	GpuScanCode code;
+
+	if (work->cached)
+		code = launch_cached(request, slot);
+	else
+	{
+		size_t pinned = take_batches(request, slot);
+
+		if (slot->batches == NULL)
+			return false;
+		code = launch_slot(request, slot, pinned);
+	}
+	slot->busy = true;
+	if (code != GPUSCAN_OK)
+		answer_slot(request, slot, code);
+	return code == GPUSCAN_OK;
 }
 
 static void
@@ -728,33 +809,18 @@ serve(GpuScanRequest *request)
 	CudaSlot *slots = request->lane->slots;
 	uint32_t oldest = 0; /* launches under way: `oldest` up to `next` */
 	uint32_t next = 0;
-	bool has_batch;
-	bool finish;
+	Work work;
 
 	request->code = set_up(request);
-	while (wait_for_work(request, next > oldest, &has_batch, &finish))
+	while (wait_for_work(request, next > oldest, &work))
 	{
-		CudaSlot *slot = &slots[next % CUDA_SLOTS];
 		uint64_t start = gpuscan_cuda_now_ns();
 
-		if (has_batch && next - oldest < CUDA_SLOTS)
-		{
-			size_t pinned = take_batches(request, slot);
-
-			if (slot->batches != NULL)
-			{
-				GpuScanCode code = launch_slot(request, slot, pinned);
-
-				slot->busy = true;
-				if (code != GPUSCAN_OK)
-					answer_slot(request, slot, code);
-				else
-					next++;
-			}
-		}
+		if ((work.batch || work.cached) && next - oldest < CUDA_SLOTS)
+			next += fill_slot(request, &slots[next % CUDA_SLOTS], &work);
 		else if (next > oldest)
 			complete_slot(request, &slots[oldest++ % CUDA_SLOTS]);
-		else if (finish)
+		else if (work.finish)
 		{
 			gpuscan_nvtx_push("gpuscan finish");
 			if (request->code == GPUSCAN_OK)

@@ -19,11 +19,17 @@
 #define CUDA_THREADS 128
 #define CUDA_WARPS (CUDA_THREADS / 32)
 
+/* A range of cached columns is worked on in so many pieces, each by a warp. */
+#define CUDA_PIECES 8
+
 /* Blocks up to this size are copied to shared memory, larger ones read in place. */
 #define CUDA_PAGE_SIZE 8192
 
 /* In place of an outcome: the tuple waits for a larger table. */
 #define CUDA_TUPLE_WAITS 0xFF
+
+/* CudaLaunch.replicas: groups are not kept in shared memory */
+#define CUDA_NOT_SHARED 0xFFFFFFFFU
 
 /* CudaResult.full: what a tuple waits for */
 #define CUDA_FULL_ROWS 1
@@ -74,7 +80,21 @@ typedef struct CudaResult
 	uint64_t waiting;
 	uint64_t deferred;
 	uint64_t passed;
+	uint64_t cached; /* tuples of columns that k_cached is done with */
 } CudaResult;
+
+/*
+ * How far a piece of a range has come: its first `kept` tuples of those that the
+ * filter keeps are done, and of the 32 behind them all but those of `mask`, which
+ * wait; 0: everything is done
+ */
+typedef struct CudaProgress
+{
+	uint32_t kept;
+	uint32_t mask;
+	uint32_t seen; /* tuples of the piece that are in CudaResult.cached */
+	uint32_t pad;
+} CudaProgress;
 
 /*
  * A table of count(DISTINCT): pairs of claim word and value.  A claim holds the
@@ -108,7 +128,7 @@ typedef struct CudaTable
 	uint32_t max_rows;
 } CudaTable;
 
-/* The argument of k_run */
+/* The argument of k_run, and with the last members of k_cached */
 typedef struct CudaLaunch
 {
 	CudaTable table;
@@ -122,6 +142,12 @@ typedef struct CudaLaunch
 	uint32_t again; /* only tuples that wait */
 	uint32_t pass_mask;
 	uint32_t pass; /* a GpuScanPass */
+	uint64_t segments; /* CudaSegment[] */
+	uint64_t progress; /* CudaProgress[], of each piece; 0: no tuple can wait */
+	uint32_t nsegments;
+	uint32_t nranges;
+	uint32_t stride;   /* between pieces that are taken one after the other */
+	uint32_t replicas; /* of a group in shared memory, less 1; CUDA_NOT_SHARED: none */
 } CudaLaunch;
 
 #endif /* GPUSCAN_CUDA_LAUNCH_H */

@@ -713,7 +713,8 @@ gs_f64_max(double a, double b, double *dst)
  * first member that is not less than `a` in [lo, lo + n].
  */
 #define GS_ANY(cls, T, member)                                                                     \
-	GS_FN uint8_t gs_##cls##_any(T a, const void *set, uint32_t count)                             \
+	/* its number, or count */                                                                     \
+	GS_FN uint32_t gs_##cls##_find(T a, const void *set, uint32_t count)                           \
 	{                                                                                              \
 		uint32_t lo = 0;                                                                           \
 		uint32_t n = count;                                                                        \
@@ -726,7 +727,11 @@ gs_f64_max(double a, double b, double *dst)
 			lo += right ? half + 1 : 0;                                                            \
 			n = right ? n - half - 1 : half;                                                       \
 		}                                                                                          \
-		return lo < count && gs_##cls##_is_equal(member(set, lo), a);                              \
+		return lo < count && gs_##cls##_is_equal(member(set, lo), a) ? lo : count;                 \
+	}                                                                                              \
+	GS_FN uint8_t gs_##cls##_any(T a, const void *set, uint32_t count)                             \
+	{                                                                                              \
+		return gs_##cls##_find(a, set, count) < count;                                             \
 	}
 
 #define GS_MEMBER_I32(set, i) (((const int32_t *) (set))[i])
@@ -799,6 +804,82 @@ gs_text_any(GsText a, const char *program, const uint32_t *set, uint32_t count)
 			return 1;
 	}
 	return 0;
+}
+
+/* FNV-1a */
+GS_FN uint32_t
+gs_text_hash(GsText a)
+{
+	uint32_t hash = 2166136261u;
+
+	GS_ROLLED
+	for (uint32_t i = 0; i < a.len; i++)
+		hash = (hash ^ (uint8_t) a.p[i]) * 16777619u;
+	return hash;
+}
+
+/* The number of the set's member by its slots, see GpuScanSet; or count */
+GS_FN uint32_t
+gs_text_find(GsText a, const char *program, const uint32_t *set, uint32_t count,
+			 const uint32_t *slots)
+{
+	uint32_t mask = slots[0];
+	uint32_t hash = gs_text_hash(a);
+
+	GS_ROLLED
+	for (uint32_t i = 0; i <= mask; i++)
+	{
+		uint32_t slot = slots[1 + ((hash + i) & mask)];
+
+		if (slot == 0)
+			return count;
+		if (a.len == set[2 * (slot - 1) + 1] &&
+			gs_bytes_equal(a.p, program + set[2 * (slot - 1)], a.len))
+			return slot - 1;
+	}
+	return count;
+}
+
+/* The flags of FIND, where a value with flags `fa` was found `at`, or is none of count */
+GS_FN uint8_t
+gs_find_flags(uint8_t fa, uint32_t at, uint32_t count)
+{
+	return fa != GPUSCAN_NULL && at == count ? GPUSCAN_ERROR : 0;
+}
+
+/* TAKE, from the arrays of a GpuScanList */
+GS_FN uint8_t
+gs_take_flags(uint8_t fa, int32_t at, const char *flags, uint32_t count)
+{
+	if (fa != 0)
+		return fa;
+	return (uint32_t) at < count ? (uint8_t) flags[at] : GPUSCAN_ERROR;
+}
+
+#define GS_MEMBER_BOOL(list, i) (((const uint8_t *) (list))[i])
+#define GS_MEMBER_F32(list, i) (((const float *) (list))[i])
+#define GS_TAKE(cls, T, member)                                                                    \
+	GS_FN T gs_##cls##_take(int32_t at, const void *list, uint32_t count)                          \
+	{                                                                                              \
+		uint32_t i = (uint32_t) at < count ? (uint32_t) at : 0;                                    \
+                                                                                                   \
+		return member(list, i);                                                                    \
+	}
+
+GS_TAKE(bool, uint8_t, GS_MEMBER_BOOL)
+GS_TAKE(i32, int32_t, GS_MEMBER_I32)
+GS_TAKE(i64, int64_t, GS_MEMBER_I64)
+GS_TAKE(i128, gs_i128, GS_MEMBER_I128)
+GS_TAKE(f32, float, GS_MEMBER_F32)
+GS_TAKE(f64, double, GS_MEMBER_F64)
+
+GS_FN GsText
+gs_text_take(int32_t at, const char *program, const uint32_t *list, uint32_t count)
+{
+	const uint32_t *place = list + 2 * ((uint32_t) at < count ? (uint32_t) at : 0);
+	GsText text = {program + place[0], place[1]};
+
+	return text;
 }
 
 GS_FN void

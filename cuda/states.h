@@ -305,12 +305,11 @@ merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *par
 	State *states = (State *) shared;
 	bool bad = false;
 
-	static_assert(sizeof(State) * CUDA_THREADS <= CUDA_WARPS * CUDA_PAGE_SIZE, "too large");
 	__syncthreads();
 	states[threadIdx.x] = mine;
 	__syncthreads();
 #pragma unroll 1
-	for (uint32_t n = CUDA_THREADS / 2; n > 0; n /= 2)
+	for (uint32_t n = blockDim.x / 2; n > 0; n /= 2)
 	{
 		if (threadIdx.x < n && states[threadIdx.x + n].n != 0)
 			bad |= Merge::merge(states[threadIdx.x], states[threadIdx.x + n]);
@@ -403,23 +402,41 @@ group_add(const Peers &peers, uint64_t *s, bool selected, int64_t value)
 		add_atomic(s, sum);
 }
 
+/* Adds a number of two words, or of three. */
+GS_DEVICE void
+add_words(uint64_t *s, uint64_t lo, uint64_t hi)
+{
+	if (lo != 0)
+		hi += add_atomic(&s[0], lo) > ~lo;
+	if (hi != 0)
+		add_atomic(&s[1], hi);
+}
+
+GS_DEVICE void
+add_words(uint64_t *s, uint64_t lo, uint64_t hi, uint64_t top)
+{
+	uint64_t carry = lo != 0 && add_atomic(&s[0], lo) > ~lo;
+
+	top += hi + carry < carry;
+	hi += carry;
+	if (hi != 0)
+		top += add_atomic(&s[1], hi) > ~hi;
+	if (top != 0)
+		add_atomic(&s[2], top);
+}
+
 /* Into two words; what the peers add up are halves, which do not overflow. */
 GS_DEVICE_CALL void
 group_add_wide(const Peers &peers, uint64_t *s, bool selected, int64_t value)
 {
 	uint64_t w[2] = {selected ? (uint32_t) value : 0, selected ? (uint64_t) (value >> 32) : 0};
 	uint64_t lo;
-	uint64_t hi;
 
 	sum_peers(peers, w, 2);
 	if (peers.rank != 0)
 		return;
 	lo = w[0] + (w[1] << 32);
-	hi = (uint64_t) ((int64_t) w[1] >> 32) + (lo < w[0]);
-	if (lo != 0)
-		hi += add_atomic(&s[0], lo) > ~lo;
-	if (hi != 0)
-		add_atomic(&s[1], hi);
+	add_words(s, lo, (uint64_t) ((int64_t) w[1] >> 32) + (lo < w[0]));
 }
 
 /* Into three words, of which the third sees what 128 bits lose */
@@ -428,10 +445,7 @@ group_add_wide(const Peers &peers, uint64_t *s, bool selected, gs_i128 value)
 {
 	uint64_t w[4];
 	gs_u128 sum;
-	uint64_t lo;
-	uint64_t hi;
 	uint64_t top;
-	uint64_t carry;
 
 	for (int i = 0; i < 3; i++)
 		w[i] = selected ? (uint32_t) (value >> 32 * i) : 0;
@@ -442,16 +456,7 @@ group_add_wide(const Peers &peers, uint64_t *s, bool selected, gs_i128 value)
 	sum = w[0] + ((gs_u128) w[1] << 32) + ((gs_u128) w[2] << 64);
 	top = (uint64_t) ((int64_t) w[3] >> 32) + (sum + ((gs_u128) w[3] << 96) < sum);
 	sum += (gs_u128) w[3] << 96;
-
-	lo = (uint64_t) sum;
-	hi = (uint64_t) (sum >> 64);
-	carry = lo != 0 && add_atomic(&s[0], lo) > ~lo;
-	top += hi + carry < carry;
-	hi += carry;
-	if (hi != 0)
-		top += add_atomic(&s[1], hi) > ~hi;
-	if (top != 0)
-		add_atomic(&s[2], top);
+	add_words(s, (uint64_t) sum, (uint64_t) (sum >> 64), top);
 }
 
 /* True if the square does not fit */

@@ -86,6 +86,12 @@ read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
 	return synchronize(request);
 }
 
+const CudaKernels *
+gpuscan_cuda_table_kernels(const GpuScanRequest *request)
+{
+	return request->kernels[request->kernels[CUDA_PAGES] != NULL ? CUDA_PAGES : CUDA_CACHED];
+}
+
 CudaLaunch
 gpuscan_cuda_table_launch(const GpuScanRequest *request)
 {
@@ -94,7 +100,8 @@ gpuscan_cuda_table_launch(const GpuScanRequest *request)
 						.layouts = request->layouts,
 						.pass_mask = request->options.pass.mask,
 						.pass = request->options.pass.number,
-						.result = request->table.control + RESULT_OFFSET};
+						.result = request->table.control + RESULT_OFFSET,
+						.replicas = CUDA_NOT_SHARED};
 }
 
 /* Runs one of the small kernels over n elements; `params` begins with the launch. */
@@ -249,7 +256,7 @@ growth(const GpuScanRequest *request)
 	{
 		const CudaSlot *slot = &request->lane->slots[i];
 
-		if (slot->busy)
+		if (slot->busy && slot->segments == NULL)
 			seen += slot->ntuples - slot->result->waiting;
 	}
 	if (request->options.tuples_expected == 0)
@@ -329,7 +336,7 @@ grow_rows(GpuScanRequest *request, uint32_t nrows, bool more)
 		TRY(enlarge_rows(request, nrows));
 	TRY(make_claims(request));
 	launch = gpuscan_cuda_table_launch(request);
-	return run_kernel(request, request->kernels->rehash, nrows, params);
+	return run_kernel(request, gpuscan_cuda_table_kernels(request)->rehash, nrows, params);
 }
 
 /* Places the pairs of a table in a new one; *full says if that was too small. */
@@ -345,7 +352,7 @@ move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *fu
 
 	TRY(CUDA(copy_to_device(place, new, sizeof(*new), stream_of(request))));
 	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
-	TRY(run_kernel(request, request->kernels->rehash_pairs, (uint64_t) old->mask + 1, params));
+	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->rehash_pairs, (uint64_t) old->mask + 1, params));
 	TRY(read_back(request, &result, result_at, sizeof(result)));
 	*full = result.full != 0;
 	return GPUSCAN_OK;
@@ -416,7 +423,7 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 		CudaLaunch launch = gpuscan_cuda_table_launch(request);
 		void *params[] = {&launch, &control.nrows};
 
-		TRY(run_kernel(request, request->kernels->anchor, control.nrows, params));
+		TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->anchor, control.nrows, params));
 	}
 	request->generation++;
 	return synchronize(request);
@@ -443,7 +450,7 @@ finish_groups(GpuScanRequest *request)
 	TRY(alloc_zeroed(request, (size_t) nrows * request->options.program->row_size, &request->rows));
 	rows = request->rows;
 	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
-	TRY(run_kernel(request, request->kernels->emit, nrows, params));
+	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->emit, nrows, params));
 	TRY(read_back(request, &result, result_at, sizeof(result)));
 	if (result.code != 0)
 		return (GpuScanCode) result.code;
@@ -459,35 +466,54 @@ finish_groups(GpuScanRequest *request)
 	return GPUSCAN_OK;
 }
 
-/* The thread blocks' partial rows, merged on the host into one */
+/* Merges the partial rows that thread blocks have left into one. */
+static GpuScanCode
+merge_partials(GpuScanRequest *request, CUdeviceptr from, uint32_t n)
+{
+	const GpuScanProgram *program = request->options.program;
+	char *partials;
+	GpuScanCode code;
+
+	if (from == 0)
+		return GPUSCAN_OK;
+	partials = malloc((size_t) n * program->row_size);
+	if (partials == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	code = read_back(request, partials, from, (size_t) n * program->row_size);
+	for (uint32_t i = 0; code == GPUSCAN_OK && i < n; i++)
+	{
+		char *source = partials + (size_t) i * program->row_size;
+
+		if (!gpuscan_cpu_merge_states(program, 1, &request->row, &source))
+			code = GPUSCAN_LEFT_TO_POSTGRES;
+	}
+	free(partials);
+	return code;
+}
+
+/* The one row, of all partial ones and of the counters of count(DISTINCT) */
 static GpuScanCode
 finish_single(GpuScanRequest *request)
 {
 	const GpuScanProgram *program = request->options.program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
-	size_t row_size = program->row_size;
-	uint32_t npartials = CUDA_SLOTS * request->kernels->max_grid;
-	size_t slot_size = request->kernels->max_grid * row_size;
-	char *partials = malloc(npartials * row_size + request->source.row_size);
-	char *counters = partials + npartials * row_size;
-	GpuScanCode code = partials == NULL ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
+	char *counters = malloc(request->source.row_size);
+	GpuScanCode code = counters == NULL ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
 	int distinct = 0;
 
-	request->row = calloc(1, row_size);
+	request->row = calloc(1, program->row_size);
 	if (request->row == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
-	for (int i = 0; code == GPUSCAN_OK && i < CUDA_SLOTS; i++)
-		code = read_back(request, partials + i * slot_size, request->lane->slots[i].partials,
-						 slot_size);
-	if (code == GPUSCAN_OK)
-		code = read_back(request, counters, request->table.rows, request->source.row_size);
-	for (uint32_t i = 0; code == GPUSCAN_OK && i < npartials; i++)
+	for (int i = 0; i < CUDA_SLOTS * CUDA_NUM_KINDS && code == GPUSCAN_OK; i++)
 	{
-		char *source = partials + i * row_size;
+		const CudaKernels *kernels = request->kernels[i % CUDA_NUM_KINDS];
 
-		if (!gpuscan_cpu_merge_states(program, 1, &request->row, &source))
-			code = GPUSCAN_LEFT_TO_POSTGRES;
+		code = merge_partials(
+			request, request->lane->slots[i / CUDA_NUM_KINDS].partials[i % CUDA_NUM_KINDS],
+			kernels == NULL ? 0 : kernels->max_grid);
 	}
+	if (code == GPUSCAN_OK && request->source.ndistinct > 0)
+		code = read_back(request, counters, request->table.rows, request->source.row_size);
 	for (int i = 0; code == GPUSCAN_OK && i < program->naggs; i++)
 	{
 		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
@@ -496,7 +522,7 @@ finish_single(GpuScanRequest *request)
 	}
 	if (code == GPUSCAN_OK && !gpuscan_cpu_finish_states(program, request->row))
 		code = GPUSCAN_LEFT_TO_POSTGRES;
-	free(partials);
+	free(counters);
 	request->nrows = 1;
 	request->stats.groups = 1;
 	return code;

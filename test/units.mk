@@ -48,6 +48,6 @@ $(out)/%.o: %.c test/units.mk
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # has their text
-$(out)/cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h
+$(out)/cuda/text.o: $(wildcard cuda/*.h) src/program/program.h src/program/heap_format.h src/columns/chunk.h
 
 -include $(objects:.o=.d)

@@ -4,15 +4,18 @@
  *	  The six queries of bench/clicks as Programs, timed on a device alone, then
  *	  a sweep over the number of groups, as CSV.
  *
- *		clicks [cpu | cuda] [rows] [batches under way] [cached [queries]]
+ *		clicks [cpu | cuda] [rows] [batches under way] [cached [queries [times]]]
  *
  * Heap pages of the clicks table are made in shared memory that is registered
  * with the device, as PostgreSQL's buffers would be, and pushed in batches of 32
- * pages.  With `cached` columns are made of them first, the six queries run over
- * those, and each result is compared with that of the pages.  Printed are the first run (with compiling), and of five more the
- * median, the least CPU time of all threads, and bytes of pages per second; then what compiling took, and the kernels
- * of the last run.  It fails if a point of the sweep is twice
- * as slow as its neighbour.
+ * pages.  With `cached` columns are made of them first, so many times, as of as many
+ * tables; the six queries run over those, and each result is compared with that of
+ * the pages if it is of one.  Printed are the first run (with compiling), and of five
+ * more the median, the least CPU time of all threads, and bytes of pages per second;
+ * then what compiling took, and the fastest kernels; with `cached` the bytes of the
+ * columns that the query reads, how many of them kernels read in a second, and the
+ * share of an H200's bandwidth.  It fails if a point of the sweep is twice as slow as
+ * its neighbour.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +31,9 @@
 #define NUM_COLUMNS 7
 #define BATCH_PAGES 32
 #define NUM_RUNS 6
+
+/* Of the memory of an H200, measured, in GB/s */
+#define BANDWIDTH 4530
 
 enum
 {
@@ -52,8 +58,9 @@ static uint32_t npages;
 static uint64_t nrows;
 static uint32_t nthreads;
 
-/* Cached columns: of each range and column */
+/* Cached columns: of each range and column, `times` after one another */
 static uint32_t nranges;
+static uint32_t times = 1;
 static GpuScanDictionary *dictionaries[NUM_COLUMNS];
 static GpuScanChunk *(*chunks)[NUM_COLUMNS];
 
@@ -271,6 +278,7 @@ count_rows(GpuScanRequest *request, const GpuScanProgram *program, uint64_t *has
 static void
 make_columns(GpuScanDevice *device, const GpuScanLayout *layout)
 {
+	uint32_t once = (npages + GPUSCAN_RANGE_BLOCKS - 1) / GPUSCAN_RANGE_BLOCKS;
 	static const GpuScanDecode decodes[NUM_COLUMNS] = {
 		GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_INT8,  GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_FLOAT8,
 		GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_DEC64, GPUSCAN_DECODE_TEXT};
@@ -282,7 +290,7 @@ make_columns(GpuScanDevice *device, const GpuScanLayout *layout)
 	GpuScanFill *fills;
 	uint64_t size = 0;
 
-	nranges = (npages + GPUSCAN_RANGE_BLOCKS - 1) / GPUSCAN_RANGE_BLOCKS;
+	nranges = once * times;
 	chunks = calloc(nranges, sizeof(*chunks));
 	fills = calloc(nranges, sizeof(GpuScanFill));
 	for (int c = 0; c < NUM_COLUMNS; c++)
@@ -292,10 +300,11 @@ make_columns(GpuScanDevice *device, const GpuScanLayout *layout)
 	}
 	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
 	options = run_options(run, build_program(b), &layout, 1, 0);
+	options.device_memory_limit = options.columns_limit = UINT64_C(1) << 40;
 	device_ops->begin(device, &options, &request);
 	for (uint32_t r = 0; r < nranges; r++)
 	{
-		uint32_t first = r * GPUSCAN_RANGE_BLOCKS;
+		uint32_t first = r % once * GPUSCAN_RANGE_BLOCKS;
 		uint32_t left = npages - first;
 
 		fills[r] =
@@ -314,7 +323,14 @@ make_columns(GpuScanDevice *device, const GpuScanLayout *layout)
 	for (uint32_t r = 0; r < nranges; r++)
 	{
 		for (int c = 0; c < NUM_COLUMNS; c++)
+		{
+			if (chunks[r][c] == NULL)
+			{
+				printf("column %d of range %u could not be made\n", c, r);
+				exit(1);
+			}
 			size += chunks[r][c]->size;
+		}
 	}
 	printf("%.2f GB of columns\n", (double) size / 1e9);
 }
@@ -342,6 +358,20 @@ cached_ranges(const GpuScanProgram *program)
 	return ranges;
 }
 
+/* Bytes of the columns that a Program reads */
+static double
+cached_size(const GpuScanProgram *program)
+{
+	double size = 0;
+
+	for (uint32_t r = 0; r < nranges; r++)
+	{
+		for (int i = 0; i < program->ninputs; i++)
+			size += chunks[r][GPUSCAN_INPUTS(program)[i].column]->size;
+	}
+	return size;
+}
+
 /*
  * Runs a request, over ranges or else over pages with at most so many batches
  * under way; the time up to the last row.
@@ -357,7 +387,8 @@ run_query(GpuScanDevice *device, const GpuScanProgram *program, uint64_t groups,
 	GpuScanRequest *request;
 
 	options.memory_limit = UINT64_C(16) << 30;
-	options.tuples_expected = (uint64_t) npages * rows_per_page;
+	options.device_memory_limit = options.columns_limit = UINT64_C(1) << 40;
+	options.tuples_expected = (uint64_t) npages * rows_per_page * (segment == NULL ? 1 : times);
 	options.groups_expected = groups;
 	if (device_ops->begin(device, &options, &request) != GPUSCAN_OK)
 		exit(1);
@@ -398,7 +429,7 @@ static double
 time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *program, uint64_t groups,
 		   const GpuScanLayout *layout, uint32_t under_way)
 {
-	double times[NUM_RUNS];
+	double runs[NUM_RUNS];
 	double scans[NUM_RUNS];
 	double cpu = INFINITY;
 	GpuScanCachedSegment segment = {.nranges = nranges};
@@ -407,7 +438,7 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 	size_t rows = 0;
 	uint64_t memory = 0;
 	double compiled = 0;
-	double kernel = 0;
+	double kernel = INFINITY;
 
 	if (nranges > 0)
 		segment.ranges = cached_ranges(program);
@@ -416,7 +447,7 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 		Run *run = new_run();
 		double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 
-		times[i] = run_query(device, program, groups, layout, nranges > 0 ? &segment : NULL, under_way, run, &scans[i],
+		runs[i] = run_query(device, program, groups, layout, nranges > 0 ? &segment : NULL, under_way, run, &scans[i],
 							 i == 0 ? &hashes[0] : NULL);
 		cpu = fmin(cpu, clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start);
 		if (run->finish_code != GPUSCAN_OK)
@@ -424,10 +455,10 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 		rows = run->nrows;
 		memory = run->stats.memory;
 		compiled += (double) run->stats.compile_ns / 1e6;
-		kernel = (double) run->stats.kernel_ns / 1e6;
+		kernel = fmin(kernel, (double) run->stats.kernel_ns / 1e6);
 		release(run);
 	}
-	if (nranges > 0)
+	if (nranges > 0 && times == 1)
 	{
 		Run *run = new_run();
 		double scan;
@@ -437,16 +468,21 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 			printf("the pages give another result\n");
 		release(run);
 	}
-	qsort(times + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
+	qsort(runs + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
 	qsort(scans + 1, NUM_RUNS - 1, sizeof(double), compare_doubles);
-	rate = (double) npages * PAGE_SIZE / times[3] / 1e6;
+	rate = (double) npages * PAGE_SIZE / runs[3] / 1e6;
 	if (name != NULL)
-		printf("%-18s %10.1f %10.1f %10.1f %10.1f %8.1f %9zu %8.1f %10.1f %10.1f\n", name, times[0],
-			   times[3], scans[3], cpu, rate, rows, (double) memory / 1e6, compiled, kernel);
+		printf("%-18s %10.2f %10.2f %10.2f %10.1f %8.1f %9zu %8.1f %10.1f %10.3f", name, runs[0],
+			   runs[3], scans[3], cpu, rate, rows, (double) memory / 1e6, compiled, kernel);
+	if (name != NULL && nranges > 0)
+		printf(" %9.1f %8.1f %8.1f", cached_size(program) / 1e6, cached_size(program) / kernel / 1e6,
+			   cached_size(program) / kernel / 1e4 / BANDWIDTH);
+	if (name != NULL)
+		printf("\n");
 	else
-		printf("%zu,%.1f,%.1f,%.1f\n", rows, times[3], scans[3], rate);
+		printf("%zu,%.1f,%.1f,%.1f\n", rows, runs[3], scans[3], rate);
 	fflush(stdout);
-	return times[3];
+	return runs[3];
 }
 
 int
@@ -473,10 +509,13 @@ main(int argc, char **argv)
 	printf("%s: %.1f million rows, %.2f GB, registered in %.0f ms, %u batches under way\n",
 		   device_ops->name, (double) npages * rows_per_page / 1e6,
 		   (double) npages * PAGE_SIZE / 1e9, clock_ms(CLOCK_MONOTONIC) - start, under_way);
+	if (argc > 6)
+		times = (uint32_t) atoi(argv[6]);
 	if (argc > 4 && strcmp(argv[4], "cached") == 0)
 		make_columns(device, layout);
-	printf("%-18s %10s %10s %10s %10s %8s %9s %8s %10s %10s\n", "query", "first ms", "median ms",
+	printf("%-18s %10s %10s %10s %10s %8s %9s %8s %10s %10s", "query", "first ms", "median ms",
 		   "scan ms", "cpu ms", "GB/s", "rows", "MB used", "compile ms", "kernel ms");
+	printf(nranges > 0 ? " %9s %8s %8s\n" : "\n", "MB read", "GB/s", "percent");
 	for (int q = 1; q <= 6; q++)
 	{
 		if (argc <= 5 || strchr(argv[5], '0' + q) != NULL)

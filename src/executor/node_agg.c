@@ -74,24 +74,6 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	gpuscan_node_force_projection(&state->node, css->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 }
 
-/* Gives the device all input, and waits for the result. */
-static bool
-aggregate(GpuAggState *state)
-{
-	GpuScanRun *run = state->node.run;
-	GpuScanFeeders *feeders;
-
-	gpuscan_feed_look_up(&run->feed);
-	feeders = gpuscan_feeders_launch(&run->feed);
-	gpuscan_feed_all(&run->feed);
-	if (feeders != NULL)
-	{
-		gpuscan_feed_end(&run->feed);
-		state->node.counters.workers += gpuscan_feeders_wait(feeders, &run->feed);
-	}
-	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
-}
-
 /*
  * Collects all groups; NULL, or why that failed.
  *
@@ -115,7 +97,7 @@ collect(GpuAggState *state)
 	run->result = gpuscan_result_create(program);
 	do
 	{
-		if (aggregate(state))
+		if (gpuscan_run_aggregate(&state->node, run))
 		{
 			if (!gpuscan_result_collect(run->result, run->client))
 				return gpuscan_client_failure(run->client);
@@ -177,7 +159,9 @@ start(GpuAggState *state)
 	input.keys = state->keys;
 	input.aggrefs = state->aggrefs;
 	input.evaluate = gpuscan_parameter_evaluate;
-	input.evaluate_arg = state;
+	input.values_of = gpuscan_column_values;
+	input.evaluate_each = gpuscan_parameter_evaluate_each;
+	input.arg = state;
 	gpuscan_run_open(node, &input, state->parent, gate_is_open(state) ? state->relations : NIL);
 	run = node->run;
 	if (run == NULL)

@@ -245,7 +245,9 @@ start(GpuScanState *state)
 	input.relid = RelationGetRelid(ss->ss_currentRelation);
 	input.quals = state->device_quals;
 	input.evaluate = gpuscan_parameter_evaluate;
-	input.evaluate_arg = state;
+	input.values_of = gpuscan_column_values;
+	input.evaluate_each = gpuscan_parameter_evaluate_each;
+	input.arg = state;
 	gpuscan_run_open(&state->node, &input, ss->ss_currentRelation, state->relations);
 }
 

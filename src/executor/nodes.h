@@ -43,6 +43,7 @@ typedef struct GpuScanCounters
 	uint64 rechecked; /* tuples whose conditions PostgreSQL evaluated */
 	uint64 workers;	  /* launched to read the input */
 	GpuScanRequestStats stats;
+	uint64 evaluated;	/* values of columns, for which PostgreSQL evaluated expressions */
 	uint32 passes;		/* of an aggregation over its input, at the most */
 	const char *device; /* or NULL */
 } GpuScanCounters;
@@ -53,6 +54,9 @@ typedef struct GpuScanNodeState
 	CustomScanState css;
 	GpuScanRun *run;			 /* while one is open */
 	const char *replaced_reason; /* why the replaced plan ran last, or NULL */
+	Relation parent;			 /* that expressions speak of, once it is started */
+	List *scanned;				 /* relations */
+	List *column_values;		 /* column_values.c's, of the whole execution of the plan */
 	GpuScanCounters counters;
 	bool started;
 	bool finished; /* every row was returned; the run is closed */
@@ -65,12 +69,23 @@ extern void gpuscan_nodes_register(void);
 /* run.c */
 extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input,
 							 Relation parent, List *relations);
+extern GpuScanRun *gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input,
+									 uint64 groups_expected, const char **reason);
+extern bool gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run);
+extern void gpuscan_run_end(GpuScanRun *run, GpuScanRequestStats *stats);
 extern bool gpuscan_run_start_over(GpuScanNodeState *node, GpuScanPass pass, const char **reason);
 extern void gpuscan_run_end_request(GpuScanNodeState *node);
 extern void gpuscan_run_close(GpuScanNodeState *node);
 
 /* parameter.c */
 extern bool gpuscan_parameter_evaluate(void *node, Expr *expr, Datum *value, bool *isnull);
+extern void
+gpuscan_parameter_evaluate_each(void *node, Expr *expr, const GpuScanColumnValues *values,
+								Datum *results, uint8 *flags);
+
+/* column_values.c */
+extern const GpuScanColumnValues *
+gpuscan_column_values(void *node, const Var *column, const char **reason);
 
 /* replaced_plan.c */
 extern void gpuscan_replaced_start(GpuScanNodeState *node, const char *reason);

@@ -50,6 +50,52 @@ open_request(GpuScanRun *run, GpuScanPass pass, const char **reason)
 }
 
 /*
+ * Compiles, and opens a request over the relations that the node scans; NULL with
+ * *reason.
+ */
+GpuScanRun *
+gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint64 groups_expected,
+				  const char **reason)
+{
+	EState *estate = node->css.ss.ps.state;
+	MemoryContext context =
+		AllocSetContextCreate(estate->es_query_cxt, "gpuscan run", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
+	int n = list_length(node->scanned);
+	GpuScanPass all = {0};
+
+	run->context = context;
+	run->groups_expected = groups_expected;
+	run->feed.context = context;
+	run->feed.relations = node->scanned;
+	run->feed.snapshot = estate->es_snapshot;
+	run->feed.attnums = palloc(Max(n, 1) * sizeof(AttrNumber *));
+	run->layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
+	run->compiled = gpuscan_program_compile(input, reason);
+	if (run->compiled != NULL)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			Relation rel = list_nth(node->scanned, i);
+
+			run->feed.attnums[i] =
+				map_attnums(rel, node->parent, run->compiled->attnums, run->compiled->ncolumns);
+			run->layouts[i] =
+				gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns);
+		}
+		run->feed.ncolumns = run->compiled->ncolumns;
+		(void) open_request(run, all, reason);
+	}
+	MemoryContextSwitchTo(old);
+	if (run->client != NULL)
+		return run;
+	*reason = MemoryContextStrdup(estate->es_query_cxt, *reason);
+	MemoryContextDelete(context);
+	return NULL;
+}
+
+/*
  * Starts an execution: node->run is set, or the replaced plan is started with
  * the reason.  Expressions are those of `parent`; `relations` are scanned.
  */
@@ -57,47 +103,48 @@ void
 gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relation parent,
 				 List *relations)
 {
-	EState *estate = node->css.ss.ps.state;
-	MemoryContext context =
-		AllocSetContextCreate(estate->es_query_cxt, "gpuscan run", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
+	uint64 groups =
+		input->aggregate ? (uint64) Min(node->css.ss.ps.plan->plan_rows, UINT32_MAX) : 0;
 	const char *reason = NULL;
-	int n = list_length(relations);
-	GpuScanPass all = {0};
 
-	run->context = context;
-	if (input->aggregate)
-		run->groups_expected = (uint64) Min(node->css.ss.ps.plan->plan_rows, UINT32_MAX);
-	run->feed.context = context;
-	run->feed.relations = relations;
-	run->feed.snapshot = estate->es_snapshot;
-	run->feed.attnums = palloc(Max(n, 1) * sizeof(AttrNumber *));
-	run->layouts = palloc(Max(n, 1) * sizeof(GpuScanLayout *));
-	run->compiled = gpuscan_program_compile(input, &reason);
-	if (run->compiled != NULL)
-	{
-		for (int i = 0; i < n; i++)
-		{
-			Relation rel = list_nth(relations, i);
-
-			run->feed.attnums[i] =
-				map_attnums(rel, parent, run->compiled->attnums, run->compiled->ncolumns);
-			run->layouts[i] =
-				gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns);
-		}
-		run->feed.ncolumns = run->compiled->ncolumns;
-		(void) open_request(run, all, &reason);
-	}
-	MemoryContextSwitchTo(old);
-	if (run->client == NULL)
-	{
-		reason = MemoryContextStrdup(estate->es_query_cxt, reason);
-		MemoryContextDelete(context);
+	node->parent = parent;
+	node->scanned = relations;
+	node->run = gpuscan_run_begin(node, input, groups, &reason);
+	if (node->run == NULL)
 		gpuscan_replaced_start(node, reason);
-		return;
+}
+
+/* Gives the device all input of an aggregation, and waits for the result. */
+bool
+gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
+{
+	GpuScanFeeders *feeders;
+
+	gpuscan_feed_look_up(&run->feed);
+	feeders = gpuscan_feeders_launch(&run->feed);
+	gpuscan_feed_all(&run->feed);
+	if (feeders != NULL)
+	{
+		gpuscan_feed_end(&run->feed);
+		node->counters.workers += gpuscan_feeders_wait(feeders, &run->feed);
 	}
-	node->run = run;
+	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
+}
+
+/* Ends the request, also in the middle. */
+static void
+end_request(GpuScanRun *run, GpuScanRequestStats *stats)
+{
+	gpuscan_client_close(run->client, stats);
+	gpuscan_feed_end(&run->feed);
+}
+
+/* Ends a run that is not the node's, and frees what it had. */
+void
+gpuscan_run_end(GpuScanRun *run, GpuScanRequestStats *stats)
+{
+	end_request(run, stats);
+	MemoryContextDelete(run->context);
 }
 
 /* Ends the request, also in the middle, and adds to the node's counters. */
@@ -109,11 +156,10 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 
 	if (run == NULL || run->client == NULL)
 		return;
-	gpuscan_client_close(run->client, &stats);
+	end_request(run, &stats);
 	if (gpuscan_client_device(run->client) != NULL)
 		node->counters.device = gpuscan_client_device(run->client);
 	run->client = NULL;
-	gpuscan_feed_end(&run->feed);
 	node->counters.feed.cached += run->feed.counters.cached;
 	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
 		node->counters.feed.in_tier[tier] += run->feed.counters.in_tier[tier];

@@ -200,6 +200,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	double pages = 0;
 	double tuples = 0;
 	double groups = 1;
+	GpuScanPlanned planned = {root, input_rel};
 	int filter_operations;
 	Path *replaced;
 	CustomPath *path;
@@ -245,6 +246,8 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	input.aggregate = true;
 	input.keys = output.keys;
 	input.aggrefs = output.aggrefs;
+	input.values_of = gpuscan_plan_values;
+	input.arg = &planned;
 	compiled = gpuscan_program_compile(&input, &reason);
 	if (compiled == NULL)
 	{
@@ -264,11 +267,13 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 
 	if (output.keys != NIL)
 		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
-	filter_operations = gpuscan_quals_operations(input_rel, rte, quals, &reason);
+	filter_operations = gpuscan_cost_operations(
+		gpuscan_plan_filter(root, input_rel, quals, true, &reason)->program);
 	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
 				 gpuscan_cost_operations(compiled->program) - filter_operations, groups,
 				 cpu_operator_cost * list_length(output.aggrefs) +
 					 replaced->pathtarget->cost.per_tuple);
+	gpuscan_cost_values(&path->path, tuples, compiled->nvalued);
 	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
 	gpuscan_add_path(output_rel, &path->path);

@@ -43,6 +43,20 @@ gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, dou
 					   (cpu_tuple_cost + cost_per_row) * rows;
 }
 
+/*
+ * Adds what it costs to find the values of so many columns: a request each, over the
+ * column alone.  It is read once, and lies in the cache from then on.
+ */
+void
+gpuscan_cost_values(Path *path, double tuples, int ncolumns)
+{
+	Cost cost = gpuscan_request_cost +
+				gpuscan_tuple_cost * tuples * (gpuscan_client_on_gpus() ? GPU_SHARE : 1);
+
+	path->startup_cost += cost * ncolumns;
+	path->total_cost += cost * ncolumns;
+}
+
 /* The operations of a tuple in a Program: decoding, computing, grouping. */
 int
 gpuscan_cost_operations(const GpuScanProgram *program)

@@ -12,7 +12,7 @@
 
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
-#include "program/program.h"
+#include "program/compile.h"
 
 /*
  * Neither path supports projection: the node has exactly its path's target, and
@@ -54,8 +54,22 @@ extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,
 						 double passed, int operations, double rows, Cost cost_per_row);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
-extern int
-gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason);
+extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
+
+/* column_values.c */
+
+/* A relation that is planned, the argument of gpuscan_plan_values, which is a GpuScanValuesOf */
+typedef struct GpuScanPlanned
+{
+	PlannerInfo *root;
+	RelOptInfo *rel;
+} GpuScanPlanned;
+
+extern const GpuScanColumnValues *
+gpuscan_plan_values(void *planned, const Var *column, const char **reason);
+
+extern GpuScanCompiled *gpuscan_plan_filter(PlannerInfo *root, RelOptInfo *rel, List *quals,
+											bool values, const char **reason);
 
 /* jit.c */
 extern void gpuscan_jit_install(void);

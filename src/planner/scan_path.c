@@ -26,27 +26,13 @@ static const CustomPathMethods scan_path_methods = {
 	.PlanCustomPath = plan_scan,
 };
 
-/* The operations of a filter of these conditions, or -1 with a reason. */
-int
-gpuscan_quals_operations(RelOptInfo *rel, RangeTblEntry *rte, List *quals, const char **reason)
-{
-	GpuScanCompileInput input = {0};
-	GpuScanCompiled *compiled;
-
-	input.varno = rel->relid;
-	input.relid = rte->relid;
-	input.quals = quals;
-	compiled = gpuscan_program_compile(&input, reason);
-	return compiled ? gpuscan_cost_operations(compiled->program) : -1;
-}
-
 /*
  * The RestrictInfos that the device evaluates; the conditions that PostgreSQL
  * evaluates are appended to *local.  A condition that may leak what it sees
  * waits for those of a lower security level that stay behind.
  */
 static List *
-split_quals(RelOptInfo *rel, RangeTblEntry *rte, List **local)
+split_quals(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool values, List **local)
 {
 	List *eligible = NIL;
 	List *device = NIL;
@@ -61,13 +47,14 @@ split_quals(RelOptInfo *rel, RangeTblEntry *rte, List **local)
 
 		if (rinfo->pseudoconstant)
 			continue;
-		if (gpuscan_quals_operations(rel, rte, list_make1(rinfo->clause), &reason) >= 0)
+		if (gpuscan_plan_filter(root, rel, list_make1(rinfo->clause), values, &reason) != NULL)
 			eligible = lappend(eligible, rinfo);
 		else
 		{
 			*local = lappend(*local, rinfo->clause);
 			barrier = Min(barrier, rinfo->security_level);
-			gpuscan_rejected_note("GpuScan", rte->relid, reason);
+			if (values)
+				gpuscan_rejected_note("GpuScan", rte->relid, reason);
 		}
 	}
 	foreach(lc, eligible)
@@ -79,46 +66,38 @@ split_quals(RelOptInfo *rel, RangeTblEntry *rte, List **local)
 		else
 		{
 			*local = lappend(*local, rinfo->clause);
-			gpuscan_rejected_note(
-				"GpuScan", rte->relid,
-				"a condition has to wait for one of a security policy or barrier");
+			if (values)
+				gpuscan_rejected_note(
+					"GpuScan", rte->relid,
+					"a condition has to wait for one of a security policy or barrier");
 		}
 	}
 	return device;
 }
 
-/* Adds a GpuScan path to a base relation, or notes why not. */
-void
-gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+/*
+ * Adds a GpuScan path, or notes why not.  With `values` its conditions may be such
+ * that PostgreSQL evaluates once for each value of a column: how many columns.
+ */
+static int
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool values)
 {
 	const char *reason = NULL;
-	List *device;
 	List *local_quals = NIL;
+	List *device = split_quals(root, rel, rte, values, &local_quals);
+	GpuScanCompiled *compiled;
 	QualCost local_cost;
 	double passed;
 	CustomPath *path;
 	Path *replaced;
-	int operations;
 
-	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
-		rel->baserestrictinfo == NIL || gpuscan_too_cheap(rel) ||
-		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
-		return;
-	if ((reason = gpuscan_query_rejected(root)) != NULL ||
-		(reason = gpuscan_relation_rejected(rte)) != NULL)
-	{
-		gpuscan_rejected_note("GpuScan", rte->relid, reason);
-		return;
-	}
-
-	device = split_quals(rel, rte, &local_quals);
 	if (device == NIL)
-		return;
-	operations = gpuscan_quals_operations(rel, rte, get_actual_clauses(device), &reason);
-	if (operations < 0)
+		return 0;
+	compiled = gpuscan_plan_filter(root, rel, get_actual_clauses(device), values, &reason);
+	if (compiled == NULL)
 	{
 		gpuscan_rejected_note("GpuScan", rte->relid, reason);
-		return;
+		return 0;
 	}
 	replaced = gpuscan_replaced_path(rel);
 	if (replaced == NULL)
@@ -135,10 +114,33 @@ gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 	passed = rel->tuples * clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&local_cost, local_quals, root);
-	gpuscan_cost(&path->path, rel->pages, rel->tuples, operations, passed, 0, passed,
-				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
-	gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
+	gpuscan_cost(&path->path, rel->pages, rel->tuples, gpuscan_cost_operations(compiled->program),
+				 passed, 0, passed, local_cost.per_tuple + rel->reltarget->cost.per_tuple);
+	gpuscan_cost_values(&path->path, rel->tuples, compiled->nvalued);
+	if (values)
+		gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
 	gpuscan_add_path(rel, &path->path);
+	return compiled->nvalued;
+}
+
+/* Adds GpuScan paths to a base relation, or notes why not. */
+void
+gpuscan_plan_scan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	const char *reason = NULL;
+
+	if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
+		rel->baserestrictinfo == NIL || gpuscan_too_cheap(rel) ||
+		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
+		return;
+	if ((reason = gpuscan_query_rejected(root)) != NULL ||
+		(reason = gpuscan_relation_rejected(rte)) != NULL)
+	{
+		gpuscan_rejected_note("GpuScan", rte->relid, reason);
+		return;
+	}
+	if (add_scan_path(root, rel, rte, true) > 0 && !gpuscan_force)
+		add_scan_path(root, rel, rte, false);
 }
 
 /* The plan node; see planner.h for what it carries. */

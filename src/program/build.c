@@ -13,6 +13,42 @@
 
 #include "program/compiler.h"
 
+GpuScanBuildMark
+gpuscan_build_mark(const GpuScanCompiler *c)
+{
+	return (GpuScanBuildMark){
+		.reg_classes = c->reg_classes.len,
+		.inputs = c->inputs.len,
+		.params = c->params.len,
+		.sets = c->sets.len,
+		.lists = c->lists.len,
+		.instrs = c->instrs.len,
+		.blob = c->blob.len,
+		.nregs = c->nregs,
+		.ncolumns = c->ncolumns,
+		.known = list_length(c->known),
+		.valued = list_length(c->valued),
+	};
+}
+
+/* Forgets what was collected since then. */
+void
+gpuscan_build_rewind(GpuScanCompiler *c, const GpuScanBuildMark *mark)
+{
+	c->reg_classes.len = mark->reg_classes;
+	c->inputs.len = mark->inputs;
+	c->params.len = mark->params;
+	c->sets.len = mark->sets;
+	c->lists.len = mark->lists;
+	c->instrs.len = mark->instrs;
+	c->blob.len = mark->blob;
+	c->nregs = mark->nregs;
+	c->ncolumns = mark->ncolumns;
+	c->known = list_truncate(c->known, mark->known);
+	c->known_values = list_truncate(c->known_values, mark->known);
+	c->valued = list_truncate(c->valued, mark->valued);
+}
+
 /* A new register, which the caller has one input, param or instruction write. */
 uint16
 gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls)
@@ -100,9 +136,10 @@ gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len)
 	return append_param(c, GPUSCAN_TEXT, false, offset, 0, len);
 }
 
-/* A set whose n members are at `offset` of the blob; its index. */
+/* A set whose n members are at `offset` of the blob, and its slots, or 0; its index. */
 uint16
-gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset)
+gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset,
+				  uint32 slots)
 {
 	GpuScanSet set = {0};
 
@@ -110,8 +147,19 @@ gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n,
 	set.has_null = has_null;
 	set.n = n;
 	set.offset = offset;
+	set.slots = slots;
 	appendBinaryStringInfo(&c->sets, (char *) &set, sizeof(set));
 	return c->sets.len / sizeof(GpuScanSet) - 1;
+}
+
+/* A list of n values with their flags, both in the blob; its index. */
+uint16
+gpuscan_build_list(GpuScanCompiler *c, GpuScanClass cls, uint32 n, uint32 values, uint32 flags)
+{
+	GpuScanList list = {.cls = cls, .n = n, .values = values, .flags = flags};
+
+	appendBinaryStringInfo(&c->lists, (char *) &list, sizeof(list));
+	return c->lists.len / sizeof(GpuScanList) - 1;
 }
 
 /* Pads the blob to 8 bytes, and returns its length. */
@@ -123,12 +171,23 @@ gpuscan_build_align(GpuScanCompiler *c)
 	return c->blob.len;
 }
 
+/* n texts at `offset` of the Program */
+static void
+relocate_texts(GpuScanProgram *program, uint32 offset, uint32 n)
+{
+	uint32 *texts = (uint32 *) ((char *) program + offset);
+
+	for (uint32 i = 0; i < n; i++)
+		texts[2 * i] += program->blob;
+}
+
 /* Makes offsets into the blob offsets into the Program. */
 static void
 relocate_blob(GpuScanProgram *program)
 {
 	GpuScanParam *params = (GpuScanParam *) ((char *) program + program->params);
 	GpuScanSet *sets = (GpuScanSet *) ((char *) program + program->sets);
+	GpuScanList *lists = (GpuScanList *) ((char *) program + program->lists);
 
 	for (int i = 0; i < program->nparams; i++)
 	{
@@ -138,13 +197,17 @@ relocate_blob(GpuScanProgram *program)
 	for (int i = 0; i < program->nsets; i++)
 	{
 		sets[i].offset += program->blob;
+		if (sets[i].slots != 0)
+			sets[i].slots += program->blob;
 		if (sets[i].cls == GPUSCAN_TEXT)
-		{
-			uint32 *members = (uint32 *) ((char *) program + sets[i].offset);
-
-			for (uint32 j = 0; j < sets[i].n; j++)
-				members[2 * j] += program->blob;
-		}
+			relocate_texts(program, sets[i].offset, sets[i].n);
+	}
+	for (int i = 0; i < program->nlists; i++)
+	{
+		lists[i].values += program->blob;
+		lists[i].flags += program->blob;
+		if (lists[i].cls == GPUSCAN_TEXT)
+			relocate_texts(program, lists[i].values, lists[i].n);
 	}
 }
 
@@ -164,6 +227,7 @@ gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys,
 		{&header.inputs, c->inputs.data, c->inputs.len},
 		{&header.params, c->params.data, c->params.len},
 		{&header.sets, c->sets.data, c->sets.len},
+		{&header.lists, c->lists.data, c->lists.len},
 		{&header.instrs, c->instrs.data, c->instrs.len},
 		{&header.keys, keys, nkeys * sizeof(GpuScanKey)},
 		{&header.aggs, aggs, naggs * sizeof(GpuScanAgg)},
@@ -180,6 +244,7 @@ gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys,
 	header.ninputs = c->inputs.len / sizeof(GpuScanInput);
 	header.nparams = c->params.len / sizeof(GpuScanParam);
 	header.nsets = c->sets.len / sizeof(GpuScanSet);
+	header.nlists = c->lists.len / sizeof(GpuScanList);
 	header.ninstrs = c->instrs.len / sizeof(GpuScanInstr);
 	header.nkeys = nkeys;
 	header.naggs = naggs;

@@ -56,6 +56,7 @@ check_header(const GpuScanProgram *p, size_t size, const char **reason)
 		{p->inputs, p->ninputs, sizeof(GpuScanInput)},
 		{p->params, p->nparams, sizeof(GpuScanParam)},
 		{p->sets, p->nsets, sizeof(GpuScanSet)},
+		{p->lists, p->nlists, sizeof(GpuScanList)},
 		{p->instrs, p->ninstrs, sizeof(GpuScanInstr)},
 		{p->keys, p->nkeys, sizeof(GpuScanKey)},
 		{p->aggs, p->naggs, sizeof(GpuScanAgg)},
@@ -176,6 +177,25 @@ is_ascending(const void *members, uint16_t cls, uint32_t i)
 	}
 }
 
+/* True if the slots of a set lie within the Program and hold numbers of its members */
+static bool
+check_slots(const GpuScanProgram *p, const GpuScanSet *set)
+{
+	const uint32_t *slots = (const uint32_t *) ((const char *) p + set->slots);
+
+	if (set->cls != GPUSCAN_TEXT ||
+		!lies_within(set->slots, 1, sizeof(uint32_t), 8, p->blob, p->size) ||
+		(slots[0] & (slots[0] + 1)) != 0 ||
+		!lies_within(set->slots, (uint64_t) slots[0] + 2, sizeof(uint32_t), 8, p->blob, p->size))
+		return false;
+	for (uint64_t i = 0; i <= slots[0]; i++)
+	{
+		if (slots[1 + i] > set->n)
+			return false;
+	}
+	return true;
+}
+
 static bool
 check_sets(const GpuScanProgram *p, const char **reason)
 {
@@ -199,6 +219,38 @@ check_sets(const GpuScanProgram *p, const char **reason)
 				FAIL("a set's text");
 			if (j > 0 && !is_ascending(members, set->cls, j))
 				FAIL("a set that is not sorted");
+		}
+		if (set->slots != 0 && !check_slots(p, set))
+			FAIL("a set's slots");
+	}
+	return true;
+}
+
+static bool
+check_lists(const GpuScanProgram *p, const char **reason)
+{
+	for (int i = 0; i < p->nlists; i++)
+	{
+		const GpuScanList *list = &GPUSCAN_LISTS(p)[i];
+		const char *values = (const char *) p + list->values;
+		const uint8_t *flags = (const uint8_t *) p + list->flags;
+		size_t width = gpuscan_list_value_size(list->cls);
+
+		if (width == 0 || list->n == 0)
+			FAIL("a list's class or length");
+		if (!lies_within(list->values, list->n, width, 8, p->blob, p->size) ||
+			!lies_within(list->flags, list->n, 1, 1, p->blob, p->size))
+			FAIL("a list out of range");
+		for (uint32_t j = 0; j < list->n; j++)
+		{
+			const uint32_t *text = (const uint32_t *) values + 2 * j;
+
+			if (flags[j] != 0 && flags[j] != GPUSCAN_NULL && flags[j] != GPUSCAN_ERROR)
+				FAIL("a list's flags");
+			if (list->cls == GPUSCAN_BOOL && ((const uint8_t *) values)[j] > 1)
+				FAIL("a list's value that is neither false nor true");
+			if (list->cls == GPUSCAN_TEXT && !lies_within(text[0], text[1], 1, 1, p->blob, p->size))
+				FAIL("a list's text");
 		}
 	}
 	return true;
@@ -225,6 +277,10 @@ check_instrs(Checker *checker, const char **reason)
 		}
 		if (op->set && (instr->aux >= p->nsets || GPUSCAN_SETS(p)[instr->aux].cls != op->src[0]))
 			FAIL("an operation's set");
+		if (instr->op == GPUSCAN_OP_FIND_TEXT && GPUSCAN_SETS(p)[instr->aux].slots == 0)
+			FAIL("an operation's set without slots");
+		if (op->list && (instr->aux >= p->nlists || GPUSCAN_LISTS(p)[instr->aux].cls != op->dst))
+			FAIL("an operation's list");
 		if (!write_register(checker, instr->dst, op->dst))
 			FAIL("an operation's result");
 	}
@@ -293,7 +349,8 @@ gpuscan_program_check(const GpuScanProgram *program, size_t size, const char **r
 			FAIL("a register's class");
 	}
 	if (!check_inputs(&checker, reason) || !check_params(&checker, reason) ||
-		!check_sets(program, reason) || !check_instrs(&checker, reason))
+		!check_sets(program, reason) || !check_lists(program, reason) ||
+		!check_instrs(&checker, reason))
 		return false;
 	if (program->filter != GPUSCAN_NO_REGISTER &&
 		!is_readable(&checker, program->filter, GPUSCAN_BOOL))

@@ -191,6 +191,7 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 	initStringInfo(&c->inputs);
 	initStringInfo(&c->params);
 	initStringInfo(&c->sets);
+	initStringInfo(&c->lists);
 	initStringInfo(&c->instrs);
 	initStringInfo(&c->blob);
 	compiled->noutputs = nkeys + naggrefs;
@@ -225,6 +226,7 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 		return NULL;
 	}
 	compiled->ncolumns = c->ncolumns;
+	compiled->nvalued = list_length(c->valued);
 	compiled->attnums = palloc(c->ncolumns * sizeof(AttrNumber));
 	memcpy(compiled->attnums, c->attnums, c->ncolumns * sizeof(AttrNumber));
 	return compiled;

@@ -21,17 +21,42 @@
  */
 typedef bool (*GpuScanEvaluate)(void *arg, Expr *expr, Datum *value, bool *isnull);
 
+/* Values of a column, each once, without NULL. */
+typedef struct GpuScanColumnValues
+{
+	uint32 n;
+	Datum *values;
+} GpuScanColumnValues;
+
+/*
+ * The values that a column has in this execution, in memory that outlives the
+ * compilation; while planning, none, and only whether there is a point in asking
+ * for them.  NULL with *reason where not.
+ */
+typedef const GpuScanColumnValues *(*GpuScanValuesOf)(void *arg, const Var *column,
+													  const char **reason);
+
+/*
+ * Evaluates an expression over that column for each of n values and then for
+ * NULL: results[n + 1], and in flags 0, GPUSCAN_NULL, or GPUSCAN_ERROR where
+ * PostgreSQL raises an error.
+ */
+typedef void (*GpuScanEvaluateEach)(void *arg, Expr *expr, const GpuScanColumnValues *values,
+									Datum *results, uint8 *flags);
+
 typedef struct GpuScanCompileInput
 {
 	Index varno; /* the relation's in all expressions */
 	Oid relid;	 /* for statistics of unconstrained numerics */
 	List *quals; /* implicitly ANDed */
 	bool aggregate;
-	List *keys;				  /* expressions */
-	List *aggrefs;			  /* Aggrefs */
-	GpuScanEvaluate evaluate; /* NULL while planning: only the Program's shape
+	List *keys;				   /* expressions */
+	List *aggrefs;			   /* Aggrefs */
+	GpuScanEvaluate evaluate;  /* NULL while planning: only the Program's shape
 								 * counts */
-	void *evaluate_arg;
+	GpuScanValuesOf values_of; /* NULL: only what a device computes is wanted */
+	GpuScanEvaluateEach evaluate_each;
+	void *arg; /* of these functions */
 } GpuScanCompileInput;
 
 /* What a group row's key or aggregate is to PostgreSQL; see executor/finish.h. */
@@ -53,6 +78,7 @@ typedef struct GpuScanCompiled
 	GpuScanProgram *program;
 	int ncolumns;
 	AttrNumber *attnums; /* of relation varno; [ncolumns] */
+	int nvalued;		 /* columns whose values were asked for */
 	int noutputs;		 /* keys, then aggregates, as in the input's lists */
 	GpuScanFinishColumn *outputs;
 } GpuScanCompiled;
@@ -63,5 +89,11 @@ typedef struct GpuScanCompiled
  */
 extern GpuScanCompiled *
 gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason);
+
+/*
+ * What groups by the values of a column of the relation.  Texts are grouped by their
+ * bytes, since an expression may tell apart what is equal under a collation.
+ */
+extern GpuScanCompileInput gpuscan_program_group_values(Oid relid, const Var *column);
 
 #endif /* GPUSCAN_COMPILE_H */

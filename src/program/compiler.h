@@ -36,17 +36,27 @@ typedef struct GpuScanValue
 	int128 decimal;
 } GpuScanValue;
 
+/* A column for whose values PostgreSQL evaluates expressions, see map.c */
+typedef struct GpuScanValuedColumn
+{
+	AttrNumber attnum;
+	uint16 at; /* register: which value it is */
+	GpuScanColumnValues values;
+} GpuScanValuedColumn;
+
 typedef struct GpuScanCompiler
 {
 	const GpuScanCompileInput *input;
 	const char *reason;
 	List *known;					/* of expressions already compiled, and ... */
 	List *known_values;				/* ... their GpuScanValues */
+	List *valued;					/* GpuScanValuedColumns */
 	const GpuScanValue *case_value; /* what a CaseTestExpr stands for */
 	StringInfoData reg_classes;
 	StringInfoData inputs;
 	StringInfoData params;
 	StringInfoData sets;
+	StringInfoData lists;
 	StringInfoData instrs;
 	StringInfoData blob;
 	int nregs;
@@ -54,7 +64,25 @@ typedef struct GpuScanCompiler
 	AttrNumber attnums[MaxTupleAttributeNumber];
 } GpuScanCompiler;
 
+/* How far a Program was collected */
+typedef struct GpuScanBuildMark
+{
+	int reg_classes;
+	int inputs;
+	int params;
+	int sets;
+	int lists;
+	int instrs;
+	int blob;
+	int nregs;
+	int ncolumns;
+	int known;
+	int valued;
+} GpuScanBuildMark;
+
 /* build.c */
+extern GpuScanBuildMark gpuscan_build_mark(const GpuScanCompiler *c);
+extern void gpuscan_build_rewind(GpuScanCompiler *c, const GpuScanBuildMark *mark);
 extern uint16 gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls);
 extern uint16
 gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale);
@@ -62,8 +90,10 @@ extern uint16
 gpuscan_build_instr(GpuScanCompiler *c, int op, uint16 a, uint16 b, uint16 cc, uint16 aux);
 extern uint16 gpuscan_build_param(GpuScanCompiler *c, GpuScanClass cls, bool isnull, int128 value);
 extern uint16 gpuscan_build_text(GpuScanCompiler *c, const char *bytes, uint32 len);
+extern uint16 gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n,
+								uint32 offset, uint32 slots);
 extern uint16
-gpuscan_build_set(GpuScanCompiler *c, GpuScanClass cls, bool has_null, uint32 n, uint32 offset);
+gpuscan_build_list(GpuScanCompiler *c, GpuScanClass cls, uint32 n, uint32 values, uint32 flags);
 extern uint32 gpuscan_build_align(GpuScanCompiler *c);
 extern GpuScanProgram *
 gpuscan_build_program(GpuScanCompiler *c, uint16 filter, const GpuScanKey *keys, int nkeys,
@@ -82,7 +112,13 @@ extern bool gpuscan_expr_deterministic(GpuScanCompiler *c, Oid collation);
 extern bool
 gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt, ...) pg_attribute_printf(2, 3);
 
+/* map.c */
+extern bool gpuscan_map_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);
+
 /* values.c */
+extern const Var *gpuscan_value_column(Expr *expr);
+extern int128 gpuscan_value_bits(Oid type, Datum datum);
+extern uint32 gpuscan_value_texts(GpuScanCompiler *c, const Datum *datums, uint32 n, bool trim);
 extern bool
 gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, GpuScanValue *value);
 extern bool gpuscan_value_of_parameter(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);

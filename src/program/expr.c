@@ -5,7 +5,8 @@
  *
  * Every branch of a CASE is computed for every tuple; the operations that
  * choose drop the errors of what PostgreSQL would not have evaluated, see
- * ops.h.  An expression that occurs again is computed once.
+ * ops.h.  An expression that occurs again is computed once.  What no operation
+ * computes is perhaps left to map.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -659,6 +660,7 @@ gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 {
 	/* inside a CASE with an argument, equal expressions can differ in it */
 	bool reuse = c->case_value == NULL;
+	GpuScanBuildMark mark;
 	ListCell *lc;
 	ListCell *lv;
 
@@ -674,8 +676,13 @@ gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 			}
 		}
 	}
+	mark = gpuscan_build_mark(c);
 	if (!compile(c, expr, value))
-		return false;
+	{
+		gpuscan_build_rewind(c, &mark);
+		if (!gpuscan_map_compile(c, expr, value))
+			return false;
+	}
 	if (c->nregs >= GPUSCAN_MAX_REGISTERS)
 		return gpuscan_compile_fail(c, "the expressions are too large");
 	if (reuse)

@@ -10,20 +10,21 @@
 #include "aggregate.h"
 
 #define GPUSCAN_UNARY(name, dst, a, fn)                                                            \
-	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_NONE, GPUSCAN_NONE}, false, false},
+	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_NONE, GPUSCAN_NONE}, false, false, false},
 #define GPUSCAN_UNARY_E(name, dst, a, fn)                                                          \
-	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_NONE, GPUSCAN_NONE}, false, false},
+	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_NONE, GPUSCAN_NONE}, false, false, false},
 #define GPUSCAN_BINARY(name, dst, a, b, fn)                                                        \
-	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_NONE}, false, false},
+	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_NONE}, false, false, false},
 #define GPUSCAN_BINARY_E(name, dst, a, b, fn)                                                      \
-	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_NONE}, false, false},
-/* the operations with a set are those between the first and the last ANY_EQ */
+	{#name, GPUSCAN_##dst, {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_NONE}, false, false, false},
+/* the operations with a set are ANY_EQ and FIND, those with a list TAKE */
 #define GPUSCAN_SPECIAL(name, dst, a, b, c)                                                        \
 	{#name,                                                                                        \
 	 GPUSCAN_##dst,                                                                                \
 	 {GPUSCAN_##a, GPUSCAN_##b, GPUSCAN_##c},                                                      \
 	 true,                                                                                         \
-	 GPUSCAN_OP_##name >= GPUSCAN_OP_ANY_EQ_I32 && GPUSCAN_OP_##name <= GPUSCAN_OP_ANY_EQ_TEXT},
+	 GPUSCAN_OP_##name >= GPUSCAN_OP_ANY_EQ_I32 && GPUSCAN_OP_##name <= GPUSCAN_OP_FIND_TEXT,      \
+	 GPUSCAN_OP_##name >= GPUSCAN_OP_TAKE_BOOL && GPUSCAN_OP_##name <= GPUSCAN_OP_TAKE_TEXT},
 
 const GpuScanOpInfo gpuscan_ops[GPUSCAN_NUM_OPS] = {
 #include "program/ops.h"
@@ -139,4 +140,18 @@ gpuscan_set_member_size(unsigned cls)
 													   [GPUSCAN_TEXT] = 8};
 
 	return cls < GPUSCAN_NUM_CLASSES ? sizes[cls] : 0;
+}
+
+size_t
+gpuscan_list_value_size(unsigned cls)
+{
+	switch (cls)
+	{
+		case GPUSCAN_BOOL:
+			return sizeof(uint8_t);
+		case GPUSCAN_F32:
+			return sizeof(float);
+		default:
+			return gpuscan_set_member_size(cls);
+	}
 }

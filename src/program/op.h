@@ -34,6 +34,7 @@ typedef struct GpuScanOpInfo
 	uint8_t src[3]; /* of a, b, c; GPUSCAN_ANY, or GPUSCAN_NONE: not read */
 	bool special;	/* looks at its operands' flags itself */
 	bool set;		/* `aux` is a set whose class is src[0] */
+	bool list;		/* `aux` is a list whose class is dst */
 } GpuScanOpInfo;
 
 /* Indexed by GpuScanOp */
@@ -58,5 +59,8 @@ extern size_t gpuscan_agg_state_size(unsigned kind, unsigned cls);
 
 /* Bytes of a set's member of this class, or 0 where there are no such sets. */
 extern size_t gpuscan_set_member_size(unsigned cls);
+
+/* Bytes of a list's value of this class, or 0 for a number that is no class. */
+extern size_t gpuscan_list_value_size(unsigned cls);
 
 #endif /* GPUSCAN_OP_H */

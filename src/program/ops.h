@@ -26,6 +26,9 @@
  *	 LEAST, GREATEST(a, b): NULLs are ignored, ties keep a.
  *	 ANY_EQ(a, set): a = ANY (set): an empty set with no NULL gives false even
  *	 for a NULL a.
+ *	 FIND(a, set): the number of the member that a is, by its bits; how many there
+ *	 are for a NULL a; an error if it is none.
+ *	 TAKE(a, list): the list's value number a with its flags; an error outside.
  *
  *-------------------------------------------------------------------------
  */
@@ -194,6 +197,18 @@ GPUSCAN_SPECIAL(ANY_EQ_I64, BOOL, I64, NONE, NONE)
 GPUSCAN_SPECIAL(ANY_EQ_I128, BOOL, I128, NONE, NONE)
 GPUSCAN_SPECIAL(ANY_EQ_F64, BOOL, F64, NONE, NONE)
 GPUSCAN_SPECIAL(ANY_EQ_TEXT, BOOL, TEXT, NONE, NONE)
+
+/* What PostgreSQL computed of each value of a column: TAKE in the order of GpuScanClass */
+GPUSCAN_SPECIAL(FIND_I32, I32, I32, NONE, NONE)
+GPUSCAN_SPECIAL(FIND_I64, I32, I64, NONE, NONE)
+GPUSCAN_SPECIAL(FIND_TEXT, I32, TEXT, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_BOOL, BOOL, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_I32, I32, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_I64, I64, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_I128, I128, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_F32, F32, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_F64, F64, I32, NONE, NONE)
+GPUSCAN_SPECIAL(TAKE_TEXT, TEXT, I32, NONE, NONE)
 
 #undef GPUSCAN_UNARY
 #undef GPUSCAN_UNARY_E

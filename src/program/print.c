@@ -136,6 +136,8 @@ append_instr(Listing *listing, const GpuScanProgram *p, const GpuScanInstr *inst
 	if (op->set)
 		append(listing, ", set %u of %u%s", instr->aux, GPUSCAN_SETS(p)[instr->aux].n,
 			   GPUSCAN_SETS(p)[instr->aux].has_null ? " and NULL" : "");
+	if (op->list)
+		append(listing, ", list %u of %u", instr->aux, GPUSCAN_LISTS(p)[instr->aux].n);
 	append(listing, "\n");
 }
 

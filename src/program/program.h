@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 /* Changes whenever the meaning or layout of anything in this file changes. */
-#define GPUSCAN_PROGRAM_VERSION 1
+#define GPUSCAN_PROGRAM_VERSION 2
 
 #define GPUSCAN_NULL 1	/* the value is NULL */
 #define GPUSCAN_ERROR 2 /* the value is PostgreSQL's to compute, or to reject */
@@ -45,6 +45,7 @@
 
 /* Limits that keep a Program's cost bounded; the compiler rejects beyond. */
 #define GPUSCAN_MAX_REGISTERS 2000
+#define GPUSCAN_MAX_COLUMN_VALUES 4096 /* of which PostgreSQL evaluates an expression for each */
 #define GPUSCAN_MAX_KEYS 32
 #define GPUSCAN_MAX_PROGRAM_SIZE (256 * 1024)
 
@@ -101,10 +102,15 @@ typedef struct GpuScanParam
 } GpuScanParam;
 
 /*
- * The members of an IN list, without NULLs, as an array at `offset` from the
- * Program's start: int32_t, int64_t, double, uint64_t[2] (low, high) or, for
- * TEXT, uint32_t[2] (offset from the Program's start, length).  Sorted
- * ascending without repetition, but TEXT, which is in no order.
+ * The members of an IN list or the values of a column, without NULLs, as an
+ * array at `offset` from the Program's start: int32_t, int64_t, double,
+ * uint64_t[2] (low, high) or, for TEXT, uint32_t[2] (offset from the Program's
+ * start, length).  Sorted ascending without repetition, but TEXT, which is in no
+ * order.
+ *
+ * FIND_TEXT finds a member by its hash (gs_text_hash), by open addressing: at
+ * `slots` lies a uint32_t, the number of slots less one, and behind it that many
+ * uint32_t, a power of two: the number of a member + 1, or 0.
  */
 typedef struct GpuScanSet
 {
@@ -112,10 +118,24 @@ typedef struct GpuScanSet
 	uint16_t has_null; /* the list had a NULL */
 	uint32_t n;
 	uint32_t offset;
-	uint32_t pad;
+	uint32_t slots; /* 0: none */
 } GpuScanSet;
 
-/* dst = op(a, b, c); `aux` is a set's index for the ANY operations. */
+/*
+ * What PostgreSQL made of each member of a set, in their order, and behind them
+ * of NULL: an array at `values` as a set's, of uint8_t for BOOL and float for F32,
+ * and one of flags, uint8_t.  So n is at least 1.
+ */
+typedef struct GpuScanList
+{
+	uint16_t cls;
+	uint16_t pad;
+	uint32_t n;
+	uint32_t values;
+	uint32_t flags;
+} GpuScanList;
+
+/* dst = op(a, b, c); `aux` is a set's index for ANY and FIND, a list's for TAKE. */
 typedef struct GpuScanInstr
 {
 	uint16_t op; /* GpuScanOp, ops.h */
@@ -197,15 +217,18 @@ typedef struct GpuScanProgram
 	uint16_t nkeys;
 	uint16_t naggs;
 	uint16_t filter; /* register of class BOOL, or GPUSCAN_NO_REGISTER */
+	uint16_t nlists;
+	uint16_t pad;
 	uint32_t row_size;
 	uint32_t reg_classes; /* uint8_t[nregs], GpuScanClass */
 	uint32_t inputs;
 	uint32_t params;
 	uint32_t sets;
+	uint32_t lists;
 	uint32_t instrs;
 	uint32_t keys;
 	uint32_t aggs;
-	uint32_t blob; /* texts and set members */
+	uint32_t blob; /* texts, members of sets and lists */
 } GpuScanProgram;
 
 #define GPUSCAN_ARRAY(p, type, off) ((const type *) ((const char *) (p) + (off)))
@@ -213,6 +236,7 @@ typedef struct GpuScanProgram
 #define GPUSCAN_INPUTS(p) GPUSCAN_ARRAY(p, GpuScanInput, (p)->inputs)
 #define GPUSCAN_PARAMS(p) GPUSCAN_ARRAY(p, GpuScanParam, (p)->params)
 #define GPUSCAN_SETS(p) GPUSCAN_ARRAY(p, GpuScanSet, (p)->sets)
+#define GPUSCAN_LISTS(p) GPUSCAN_ARRAY(p, GpuScanList, (p)->lists)
 #define GPUSCAN_INSTRS(p) GPUSCAN_ARRAY(p, GpuScanInstr, (p)->instrs)
 #define GPUSCAN_KEYS(p) GPUSCAN_ARRAY(p, GpuScanKey, (p)->keys)
 #define GPUSCAN_AGGS(p) GPUSCAN_ARRAY(p, GpuScanAgg, (p)->aggs)

@@ -27,9 +27,9 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-/* The value of a class that is not TEXT as build_param wants it. */
-static int128
-datum_bits(Oid type, Datum datum)
+/* The value of a class that is not TEXT, nor of a numeric, as build_param wants it. */
+int128
+gpuscan_value_bits(Oid type, Datum datum)
 {
 	switch (type)
 	{
@@ -99,14 +99,18 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 		value->reg = gpuscan_build_text(c, t ? VARDATA_ANY(t) : NULL, t ? VARSIZE_ANY_EXHDR(t) : 0);
 	}
 	else
-		value->reg =
-			gpuscan_build_param(c, value->cls, isnull, isnull ? 0 : datum_bits(type, datum));
+		value->reg = gpuscan_build_param(c, value->cls, isnull,
+										 isnull ? 0 : gpuscan_value_bits(type, datum));
 	return true;
 }
 
-/* True for what is volatile, or not written in C as part of PostgreSQL. */
+/*
+ * True for what is volatile, or not written in C as part of PostgreSQL; and where
+ * `context` is not NULL, for what looks at more than its arguments, such as tables by
+ * SPI, which a caught error would leave in the middle: that is not parallel safe.
+ */
 static bool
-is_foreign_function(Oid funcid, void *context pg_attribute_unused())
+is_foreign_function(Oid funcid, void *context)
 {
 	HeapTuple tuple;
 	Form_pg_proc proc;
@@ -118,20 +122,30 @@ is_foreign_function(Oid funcid, void *context pg_attribute_unused())
 	if (!HeapTupleIsValid(tuple))
 		return true;
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
-	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE;
+	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE ||
+			  (context != NULL && proc->proparallel != PROPARALLEL_SAFE);
 	ReleaseSysCache(tuple);
 	return foreign;
 }
 
-/* True if PostgreSQL cannot give this one value for the whole execution. */
+/*
+ * True if PostgreSQL cannot give this one value for the whole execution, or,
+ * where `context` is a const Var *, one for each value of the column that is put there.
+ */
 static bool
 varies_walker(Node *node, void *context)
 {
+	const Var **column = context;
+
 	if (node == NULL)
 		return false;
 	switch (nodeTag(node))
 	{
 		case T_Var:
+			if (column == NULL || (*column != NULL && !equal(*column, node)))
+				return true;
+			*column = (Var *) node;
+			return false;
 		case T_PlaceHolderVar:
 		case T_Aggref:
 		case T_GroupingFunc:
@@ -157,6 +171,18 @@ varies_walker(Node *node, void *context)
 }
 
 /*
+ * The one column over which PostgreSQL can evaluate the expression for each of its
+ * values, or NULL.
+ */
+const Var *
+gpuscan_value_column(Expr *expr)
+{
+	const Var *column = NULL;
+
+	return varies_walker((Node *) expr, &column) ? NULL : column;
+}
+
+/*
  * The value of a parameter.  *known is false, and nothing else set, while
  * planning.  Fails where the expression is no parameter.
  */
@@ -177,7 +203,7 @@ gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, 
 		*known = false;
 		return true;
 	}
-	if (!c->input->evaluate(c->input->evaluate_arg, expr, datum, isnull))
+	if (!c->input->evaluate(c->input->arg, expr, datum, isnull))
 		return gpuscan_compile_fail(c, "a parameter cannot be evaluated");
 	return true;
 }
@@ -266,9 +292,12 @@ sort_members(GpuScanCompiler *c, GpuScanClass cls, uint32 offset, uint32 n)
 	return kept;
 }
 
-/* Text members: their bytes, then the array of offsets and lengths. */
-static uint32
-append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
+/*
+ * Texts into the blob: their bytes, and then, where the result says, the array of
+ * offsets and lengths.
+ */
+uint32
+gpuscan_value_texts(GpuScanCompiler *c, const Datum *datums, uint32 n, bool trim)
 {
 	uint32 *members = palloc(n * 2 * sizeof(uint32));
 	uint32 offset;
@@ -278,7 +307,7 @@ append_texts(GpuScanCompiler *c, Oid type, Datum *datums, uint32 n)
 		text *t = DatumGetTextPP(datums[i]);
 		uint32 len = VARSIZE_ANY_EXHDR(t);
 
-		if (type == BPCHAROID)
+		if (trim)
 			len = bpchartruelen(VARDATA_ANY(t), len);
 		members[2 * i] = c->blob.len;
 		members[2 * i + 1] = len;
@@ -358,8 +387,8 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 
 	if (cls == GPUSCAN_TEXT)
 	{
-		offset = append_texts(c, type, members, n);
-		*set = gpuscan_build_set(c, cls, has_null, n, offset);
+		offset = gpuscan_value_texts(c, members, n, type == BPCHAROID);
+		*set = gpuscan_build_set(c, cls, has_null, n, offset, 0);
 		return true;
 	}
 
@@ -384,7 +413,7 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 			memcpy(&bits, &f, sizeof(f));
 		}
 		else
-			bits = datum_bits(type, members[i]);
+			bits = gpuscan_value_bits(type, members[i]);
 
 		/* little-endian: the low bytes come first */
 		appendBinaryStringInfo(&c->blob, (char *) &bits, gpuscan_set_member_size(cls));
@@ -399,6 +428,6 @@ gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr, const GpuScanValu
 		n = 1;
 	}
 	n = sort_members(c, cls, offset, n);
-	*set = gpuscan_build_set(c, cls, has_null, n, offset);
+	*set = gpuscan_build_set(c, cls, has_null, n, offset, 0);
 	return true;
 }

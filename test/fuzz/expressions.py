@@ -1,6 +1,7 @@
 """Random SQL expressions of a wanted kind over the columns of a table.
 
-Most of them can be offloaded; a few cannot, and many can raise errors.
+Most of them can be offloaded; a few cannot, and many can raise errors.  Those of
+CALLS are PostgreSQL's, once for each value of a column.
 """
 
 from values import INT_RANGE, KINDS, TYPES, kind_of, value
@@ -17,6 +18,22 @@ CASTS_FROM = {'bool': ('int4',), 'int2': ('int4', 'int8', 'float8', 'numeric'),
               'numeric': ('int2', 'int4', 'int8', 'numeric', 'float8'),
               'date': ('timestamp', 'timestamptz'), 'timestamp': ('date', 'timestamptz'),
               'timestamptz': ('date', 'timestamp'), 'text': ('bpchar', 'int4', 'text'), 'bpchar': ('text',)}
+
+# Functions of an expression of one kind, by that of the result.
+CALLS = {'bool': (("({} ~ '[a-c]')", 'text'), ("({} LIKE '%a%')", 'text'), ("({} < 'b')", 'text'), ("({} >= 'ab'::bpchar)", 'bpchar'),
+                  ("({} ILIKE 'A%')", 'bpchar'), ("(extract(dow FROM {}) < 3)", 'date'), ('(sqrt({}) > 2)', 'int4'), ("({}::text > '5')", 'int8')),
+         'int2': (('(length({})::int2)', 'text'), ('({} # 3::int2)', 'int2'), ('({}::text::int2)', 'text')),
+         'int4': (('length({})', 'text'), ('octet_length({})', 'bpchar'), ('ascii({})', 'text'), ('({} << 3)', 'int4'), ('(date_part(\'day\', {})::int4)', 'date'),
+                  ('({}::int4)', 'text'), ('hashint8({})', 'int8')),
+         'int8': (('(length({})::int8)', 'text'), ('({} | 7)', 'int8'), ('(1000 / length({}))::int8', 'text')),
+         'float8': (('sqrt({}::float8)', 'int2'), ("date_part('month', {})", 'date'), ('({} ^ 2)', 'int4')),
+         'numeric': (('extract(year FROM {})', 'date'), ('round({} / 3.0, 2)', 'int4'), ('extract(hour FROM {})', 'timestamp'), ('({}::text::numeric)', 'int2')),
+         'date': (("({} + interval '1 month')::date", 'date'), ('make_date(2024, 1, {})', 'int4')),
+         'timestamp': (("date_trunc('week', {})", 'timestamp'), ("({} - interval '1 month')", 'date')),
+         'timestamptz': (("date_trunc('day', {})", 'timestamptz'),),
+         'text': (('upper({})', 'text'), ('left({}, 2)', 'text'), ("concat({}, '!')", 'text'), ('quote_nullable({})', 'text'), ('({}::text)', 'int4'), ('({}::text)', 'date'),
+                  ('({}::text)', 'bool'), ("to_char({}, 'YYYY-MM')", 'timestamp'), ('substr({}, 2)', 'bpchar'), ("({} || 'x')", 'text'), ("nullif({}::text, '1')", 'int8')),
+         'bpchar': (('lower({})::bpchar', 'bpchar'),)}
 
 
 class Expressions:
@@ -62,6 +79,9 @@ class Expressions:
         rng = self.rng
         if depth <= 0 or rng.random() < 0.3:
             return self.leaf(kind)
+        if kind in CALLS and rng.random() < 0.25:
+            call, argument = rng.choice(CALLS[kind])
+            return call.format(self.leaf(argument) if rng.random() < 0.7 else self.expression(argument, depth - 1))
         if kind == 'bool' and rng.random() < 0.75:
             return self.condition(depth)
         own = getattr(self, 'make_' + {'int2': 'integer', 'int4': 'integer', 'int8': 'integer', 'float4': 'float',

@@ -77,6 +77,7 @@ typedef struct Builder
 	GpuScanInput inputs[MAX_PARTS];
 	GpuScanParam params[MAX_PARTS];
 	GpuScanSet sets[MAX_PARTS];
+	GpuScanList lists[MAX_PARTS];
 	GpuScanInstr instrs[MAX_PARTS];
 	GpuScanKey keys[MAX_PARTS];
 	GpuScanAgg aggs[MAX_PARTS];
@@ -173,6 +174,36 @@ add_set(Builder *b, GpuScanClass cls, const void *members, uint32_t n, bool has_
 	return b->header.nsets++;
 }
 
+/* A set of texts with slots, for FIND_TEXT: `texts` as a set's members */
+static inline uint16_t
+add_text_set(Builder *b, const uint32_t *texts, uint32_t n)
+{
+	uint32_t slots[1 + 64] = {63};
+	uint16_t set = add_set(b, GPUSCAN_TEXT, texts, n, false);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t at = gs_text_hash((GsText){b->blob + texts[2 * i], texts[2 * i + 1]}) & 63;
+
+		while (slots[1 + at] != 0)
+			at = (at + 1) & 63;
+		slots[1 + at] = i + 1;
+	}
+	b->sets[set].slots = add_blob(b, slots, sizeof(slots));
+	return set;
+}
+
+static inline uint16_t
+add_list(Builder *b, GpuScanClass cls, const void *values, const uint8_t *flags, uint32_t n)
+{
+	GpuScanList list = {.cls = (uint16_t) cls, .n = n};
+
+	list.values = add_blob(b, values, n * gpuscan_list_value_size(cls));
+	list.flags = add_blob(b, flags, n);
+	b->lists[b->header.nlists] = list;
+	return b->header.nlists++;
+}
+
 static inline uint16_t
 add_instr(Builder *b, GpuScanOp op, uint16_t x, uint16_t y, uint16_t z, uint16_t aux)
 {
@@ -229,6 +260,7 @@ build_program(Builder *b)
 	append_array(block, &size, &p->inputs, b->inputs, p->ninputs * sizeof(GpuScanInput));
 	append_array(block, &size, &p->params, b->params, p->nparams * sizeof(GpuScanParam));
 	append_array(block, &size, &p->sets, b->sets, p->nsets * sizeof(GpuScanSet));
+	append_array(block, &size, &p->lists, b->lists, p->nlists * sizeof(GpuScanList));
 	append_array(block, &size, &p->instrs, b->instrs, p->ninstrs * sizeof(GpuScanInstr));
 	append_array(block, &size, &p->keys, b->keys, p->nkeys * sizeof(GpuScanKey));
 	append_array(block, &size, &p->aggs, b->aggs, p->naggs * sizeof(GpuScanAgg));
@@ -247,8 +279,18 @@ build_program(Builder *b)
 		GpuScanSet *set = (GpuScanSet *) (block + p->sets) + i;
 
 		set->offset += p->blob;
+		set->slots += set->slots != 0 ? p->blob : 0;
 		for (uint32_t k = 0; set->cls == GPUSCAN_TEXT && k < set->n; k++)
 			((uint32_t *) (block + set->offset))[2 * k] += p->blob;
+	}
+	for (int i = 0; i < p->nlists; i++)
+	{
+		GpuScanList *list = (GpuScanList *) (block + p->lists) + i;
+
+		list->values += p->blob;
+		list->flags += p->blob;
+		for (uint32_t k = 0; list->cls == GPUSCAN_TEXT && k < list->n; k++)
+			((uint32_t *) (block + list->values))[2 * k] += p->blob;
 	}
 	if (!gpuscan_program_check(p, p->size, &reason))
 		ok(false, "the Program is well formed: %s", reason);

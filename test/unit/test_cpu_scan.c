@@ -437,6 +437,72 @@ test_flags(void)
 	check_flags(build_program(b), "TTTTTTTTTTTTTTTT", "NOT a = ANY ('{}')");
 }
 
+/* A value made of a column's, by lists for 0, 1 and NULL, or for two texts and NULL */
+static void
+test_lists(void)
+{
+	static const int32_t numbers[] = {0, 1};
+	static const uint8_t bools[] = {1, 0, 1};
+	static const uint8_t flags[] = {0, GPUSCAN_NULL, 0};
+	static const uint8_t errors[] = {0, GPUSCAN_ERROR, 0};
+	static const int64_t i64s[] = {7, 0, -7};
+	static const double f64s[] = {1.5, 0, 2.5};
+	static const char *const texts[] = {"o'k", "other", "neither"};
+	Builder *b = new_builder(2, false);
+	uint16_t at = add_instr(b, GPUSCAN_OP_FIND_I32, add_input(b, 0, GPUSCAN_DECODE_INT4, 0), 0, 0,
+							add_set(b, GPUSCAN_I32, numbers, 2, false));
+
+	b->header.filter =
+		add_instr(b, GPUSCAN_OP_TAKE_BOOL, at, 0, 0, add_list(b, GPUSCAN_BOOL, bools, flags, 3));
+	check_flags(build_program(b), "TTTT----TTTTEEEE", "f(a)");
+
+	b = new_builder(2, false);
+	at = add_instr(
+		b, GPUSCAN_OP_FIND_I64,
+		add_instr(b, GPUSCAN_OP_I32_TO_I64, add_input(b, 0, GPUSCAN_DECODE_INT4, 0), 0, 0, 0), 0, 0,
+		add_set(b, GPUSCAN_I64, (const int64_t[]){0, 1}, 2, false));
+	b->header.filter = add_instr(
+		b, GPUSCAN_OP_I64_EQ,
+		add_instr(b, GPUSCAN_OP_TAKE_I64, at, 0, 0, add_list(b, GPUSCAN_I64, i64s, errors, 3)),
+		add_param(b, GPUSCAN_I64, -7), 0, 0);
+	check_flags(build_program(b), "----EEEETTTTEEEE", "f(a) = -7");
+
+	b = new_builder(2, false);
+	at = add_instr(b, GPUSCAN_OP_COALESCE_I32, add_input(b, 0, GPUSCAN_DECODE_INT4, 0),
+				   add_param(b, GPUSCAN_I32, -1), 0, 0);
+	b->header.filter = add_instr(
+		b, GPUSCAN_OP_F64_EQ,
+		add_instr(b, GPUSCAN_OP_TAKE_F64, at, 0, 0, add_list(b, GPUSCAN_F64, f64s, errors, 2)),
+		add_f64(b, 1.5), 0, 0);
+	check_flags(build_program(b), "TTTTEEEEEEEEEEEE", "a number that is not of the list");
+
+	for (int i = 0; i < 3; i++)
+	{
+		uint32_t members[4];
+		uint32_t made[6];
+
+		b = new_builder(2, false);
+		for (int t = 0; t < 3; t++)
+		{
+			made[2 * t] = add_blob(b, texts[t], strlen(texts[t]));
+			made[2 * t + 1] = (uint32_t) strlen(texts[t]);
+		}
+		memcpy(members, made, sizeof(members));
+		at = add_instr(b, GPUSCAN_OP_FIND_TEXT, add_text(b, texts[i]), 0, 0,
+					   add_text_set(b, members, 2));
+		b->header.filter =
+			add_instr(b, GPUSCAN_OP_TEXT_EQ,
+					  add_instr(b, GPUSCAN_OP_TAKE_TEXT, at, 0, 0,
+								add_list(b, GPUSCAN_TEXT, made + 2, (const uint8_t[3]){0}, 2)),
+					  add_text(b, "other"), 0, 0);
+		check_flags(build_program(b),
+					i == 0	 ? "TTTTTTTTTTTTTTTT"
+					: i == 1 ? "----------------"
+							 : "EEEEEEEEEEEEEEEE",
+					texts[i]);
+	}
+}
+
 /* Every outcome is one, and nothing is read out of bounds (ASan watches). */
 static void
 test_corruption(void)
@@ -614,6 +680,7 @@ main(void)
 	test_boundaries();
 	test_staged();
 	test_flags();
+	test_lists();
 	test_layouts();
 	test_corruption();
 	test_end();

@@ -7,7 +7,8 @@
  * A Program is random straight-line code: inputs of every decoding, constants,
  * instructions whose operands have the right class, a filter, keys and
  * aggregates.  Both devices must end with the same code.  Where they both have
- * a result, each outcome and each byte of each group row must be the same.
+ * a result, each outcome and each byte of each group row must be the same.  The
+ * same is done over cached columns, with any number of groups expected.
  *
  * Skipped where there is no CUDA device.
  *
@@ -137,6 +138,31 @@ random_register(const Builder *b, unsigned cls)
 	return n == 0 ? NO_REG : candidates[below(n)];
 }
 
+/* A list of each class, for the sets of five i32, three i64 and of texts, and for NULL */
+static void
+add_lists(Builder *b, const uint32_t *texts)
+{
+	static const uint8_t bools[] = {0, 1, 1, 0, 1, 0};
+	static const int32_t i32s[] = {7, -7, 0, 1, 2, 3};
+	static const int64_t i64s[] = {INT64_MAX, -7, 0, 1, 2, 3};
+	static const uint64_t i128s[] = {0, 1, 5, 0, 6, 0, 7, 0, 8, 0, 9, 0};
+	static const float f32s[] = {0, 1.5F, NAN, -3, 2, 7};
+	static const double f64s[] = {0, 1.5, NAN, -3, 2, 7};
+	const uint32_t strings[] = {texts[0], texts[1], texts[2], texts[3], texts[0], texts[1],
+								texts[2], texts[3], texts[0], texts[1], texts[2], texts[3]};
+	const void *values[] = {bools, i32s, i64s, i128s, f32s, f64s, strings};
+
+	for (unsigned cls = 0; cls < GPUSCAN_NUM_CLASSES; cls++)
+	{
+		uint8_t flags[6] = {0};
+
+		flags[below(6)] = GPUSCAN_NULL;
+		if (below(2))
+			flags[below(6)] = GPUSCAN_ERROR;
+		add_list(b, cls, values[cls], flags, 4 + below(3));
+	}
+}
+
 static void
 add_sources(Builder *b)
 {
@@ -172,7 +198,9 @@ add_sources(Builder *b)
 	add_set(b, GPUSCAN_I128, i128s, 2, false);
 	texts[0] = add_blob(b, "a", 1);
 	texts[2] = add_blob(b, "ab", 2);
-	add_set(b, GPUSCAN_TEXT, texts, 2, below(2));
+	add_text_set(b, texts, 2);
+	b->sets[b->header.nsets - 1].has_null = (uint16_t) below(2);
+	add_lists(b, texts);
 }
 
 static void
@@ -197,6 +225,8 @@ add_random_instr(Builder *b)
 		if (aux == b->header.nsets)
 			return;
 	}
+	while (info->list && b->lists[aux].cls != info->dst)
+		aux++;
 	add_instr(b, op, operands[0], operands[1], operands[2], aux);
 }
 
@@ -400,6 +430,17 @@ copy_outcomes(Table *const *tables, int ntables, size_t *n)
 }
 
 static void
+print_program(const GpuScanProgram *program, uint64_t start)
+{
+	char listing[8192];
+
+	(void) gpuscan_program_print(program, listing, sizeof(listing));
+	printf("# seed %llu:\n", (unsigned long long) start);
+	for (char *line = strtok(listing, "\n"); line != NULL; line = strtok(NULL, "\n"))
+		printf("#   %s\n", line);
+}
+
+static void
 compare_devices(const Device *devices, const char *name, int rounds, bool aggregate, bool grouped,
 				const GpuScanLayout *const *layouts, Table *const *tables, int ntables)
 {
@@ -432,14 +473,7 @@ compare_devices(const Device *devices, const char *name, int rounds, bool aggreg
 			}
 		}
 		if (bad > 0)
-		{
-			char listing[8192];
-
-			(void) gpuscan_program_print(program, listing, sizeof(listing));
-			printf("# seed %llu:\n", (unsigned long long) start);
-			for (char *line = strtok(listing, "\n"); line != NULL; line = strtok(NULL, "\n"))
-				printf("#   %s\n", line);
-		}
+			print_program(program, start);
 		wrong += bad > 0;
 		release(runs[0]);
 		release(runs[1]);
@@ -447,6 +481,218 @@ compare_devices(const Device *devices, const char *name, int rounds, bool aggreg
 		free(outcomes[1]);
 		free(program);
 	}
+	ok(wrong == 0, "%s: %d Programs, %d with a result (%d differ)", name, rounds, results, wrong);
+}
+
+/*
+ * Columns
+ */
+#define MAX_RANGES 256
+#define NUM_INPUTS 10 /* that add_sources makes */
+
+/* A table's columns, on one device, of the inputs that all Programs here have */
+typedef struct Columns
+{
+	uint32_t nranges;
+	GpuScanDictionary *dictionaries[NUM_INPUTS];
+	GpuScanChunk *chunks[MAX_RANGES][NUM_INPUTS];
+	bool unfit[MAX_RANGES][NUM_INPUTS];
+	GpuScanFill fills[MAX_RANGES];
+	GpuScanBatch batches[MAX_RANGES];
+	GpuScanCachedRange ranges[MAX_RANGES];
+	GpuScanRows runs[MAX_RANGES][2];
+	GpuScanCachedSegment segments[2];
+} Columns;
+
+static Columns *
+make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table)
+{
+	Columns *columns = calloc(1, sizeof(Columns));
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	GpuScanRequestOptions options;
+	GpuScanRequest *request;
+	GpuScanProgram *program;
+	Run *run = new_run();
+
+	add_sources(b);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	program = build_program(b);
+	for (int i = 0; i < NUM_INPUTS; i++)
+	{
+		unsigned cls = gpuscan_decode_class((GpuScanDecode) GPUSCAN_INPUTS(program)[i].decode);
+
+		if (cls != GPUSCAN_BOOL)
+			columns->dictionaries[i] = gpuscan_dictionary_create((GpuScanClass) cls);
+	}
+	options = run_options(run, program, layouts, 2, 0);
+	options.columns_limit = UINT64_C(1) << 30;
+	on->ops->begin(on->device, &options, &request);
+	for (uint32_t first = 0; first < table->nblocks; first += GPUSCAN_RANGE_BLOCKS)
+	{
+		uint32_t r = columns->nranges++;
+		uint32_t left = table->nblocks - first;
+
+		columns->fills[r] = (GpuScanFill){.dictionaries = columns->dictionaries,
+										  .chunks = columns->chunks[r],
+										  .unfit = columns->unfit[r]};
+		columns->batches[r] = (GpuScanBatch){
+			.nblocks = left < GPUSCAN_RANGE_BLOCKS ? left : GPUSCAN_RANGE_BLOCKS,
+			.blocks = &table->blocks[first],
+			.fill = &columns->fills[r],
+		};
+		on->ops->push(request, &columns->batches[r]);
+	}
+	WAIT_FOR(run, run->answered == columns->nranges);
+	on->ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	release(run);
+	free(program);
+	return columns;
+}
+
+/* Two segments of ranges, most of whose rows count; false: a chunk is missing. */
+static bool
+make_ranges(Columns *columns)
+{
+	for (uint32_t r = 0; r < columns->nranges; r++)
+	{
+		uint16_t n;
+
+		for (int i = 0; i < NUM_INPUTS; i++)
+		{
+			if (columns->chunks[r][i] == NULL)
+				return false;
+		}
+		n = (uint16_t) columns->chunks[r][0]->nrows;
+		columns->runs[r][0] = (GpuScanRows){0, (uint16_t) (n / 3)};
+		columns->runs[r][1] = (GpuScanRows){(uint16_t) (n / 3 + r % 2), (uint16_t) (n / 2)};
+		columns->ranges[r] = (GpuScanCachedRange){
+			.nruns = r % 5 == 4 ? 1 : 2,
+			.nblocks = columns->batches[r].nblocks,
+			.runs = columns->runs[r],
+			.chunks = (const GpuScanChunk *const *) columns->chunks[r],
+			.dictionaries = (const GpuScanDictionary *const *) columns->dictionaries};
+	}
+	columns->segments[0] =
+		(GpuScanCachedSegment){.nranges = columns->nranges / 3, .ranges = columns->ranges};
+	columns->segments[1] =
+		(GpuScanCachedSegment){.nranges = columns->nranges - columns->nranges / 3,
+							   .ranges = columns->ranges + columns->nranges / 3};
+	return true;
+}
+
+static void
+free_columns(const Device *on, Columns *columns)
+{
+	for (int s = 0; s < 2 && on->ops->forget_segment != NULL; s++)
+		on->ops->forget_segment(on->device, &columns->segments[s]);
+	for (int i = 0; i < NUM_INPUTS; i++)
+	{
+		for (uint32_t r = 0; r < columns->nranges; r++)
+		{
+			if (columns->chunks[r][i] != NULL)
+				on->ops->free_chunk(on->device, columns->chunks[r][i]);
+		}
+		if (columns->dictionaries[i] == NULL)
+			continue;
+		if (on->ops->forget_dictionary != NULL)
+			on->ops->forget_dictionary(on->device, columns->dictionaries[i]);
+		gpuscan_dictionary_free(columns->dictionaries[i]);
+	}
+	free(columns);
+}
+
+static Run *
+run_cached(const Device *on, const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+		   Columns *columns, uint64_t groups, GpuScanPass pass)
+{
+	GpuScanCachedSegment *segments[] = {&columns->segments[0], &columns->segments[1]};
+	Run *run = new_run();
+	GpuScanRequestOptions options = run_options(run, program, layouts, 2, 0);
+	GpuScanRequest *request;
+
+	options.groups_expected = groups;
+	options.pass = pass;
+	device_ops = on->ops;
+	on->ops->begin(on->device, &options, &request);
+	on->ops->push_cached(request, segments, 2);
+	on->ops->finish(request);
+	WAIT_FOR(run, run->finished);
+	if (run->finish_code == GPUSCAN_OK)
+		fetch_all(request, program, 64 * 1024, run);
+	on->ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	return run;
+}
+
+/* Whether two passes have as many groups together as one */
+static bool
+passes_add_up(const Device *on, const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+			  Columns *columns, const Run *whole)
+{
+	uint64_t groups = 0;
+	bool failed = false;
+
+	for (uint32_t number = 0; number < 2; number++)
+	{
+		Run *run = run_cached(on, program, layouts, columns, 0, (GpuScanPass){1, number});
+
+		groups += run->nrows;
+		failed |= run->finish_code != GPUSCAN_OK;
+		release(run);
+	}
+	return failed || groups == whole->nrows;
+}
+
+static void
+compare_cached(const Device *devices, const char *name, int rounds, bool grouped,
+			   const GpuScanLayout *const *layouts, Table *table)
+{
+	static const uint64_t expected[] = {0, 3, 100, 1000, 100000};
+	Columns *columns[2];
+	int wrong = 0;
+	int results = 0;
+
+	for (int d = 0; d < 2; d++)
+	{
+		columns[d] = make_columns(&devices[d], layouts, table);
+		if (!make_ranges(columns[d]))
+		{
+			ok(false, "%s: columns on %s", name, devices[d].ops->name);
+			return;
+		}
+	}
+	for (int round = 0; round < rounds; round++)
+	{
+		uint64_t start = seed;
+		GpuScanProgram *program = random_program(true, grouped);
+		uint64_t groups = expected[below(5)];
+		Run *runs[2];
+		int bad;
+
+		for (int d = 0; d < 2; d++)
+			runs[d] = run_cached(&devices[d], program, layouts, columns[d], groups,
+								 (GpuScanPass){0, 0});
+		bad = compare_runs(program, runs[0], runs[1]);
+		if (runs[0]->finish_code == GPUSCAN_OK)
+		{
+			results++;
+			if (grouped && round % 4 == 0 &&
+				!passes_add_up(&devices[1], program, layouts, columns[1], runs[0]))
+			{
+				printf("# passes do not add up\n");
+				bad++;
+			}
+		}
+		if (bad > 0)
+			print_program(program, start);
+		wrong += bad > 0;
+		release(runs[0]);
+		release(runs[1]);
+		free(program);
+	}
+	for (int d = 0; d < 2; d++)
+		free_columns(&devices[d], columns[d]);
 	ok(wrong == 0, "%s: %d Programs, %d with a result (%d differ)", name, rounds, results, wrong);
 }
 
@@ -477,11 +723,21 @@ main(int argc, char **argv)
 	tables[2] = random_table(500, 100000, 0, true);
 	tables[3] = random_table(300, 3, 1, false);
 	large = random_table(200000, 100000, 0, false);
+	for (uint32_t i = 0; i < large->nblocks; i++)
+		large->blocks[i].fills = true;
+	for (int t = 0; t < NUM_TABLES; t++)
+	{
+		for (uint32_t i = 0; i < tables[t]->nblocks; i++)
+			tables[t]->blocks[i].fills = true;
+	}
 
 	compare_devices(devices, "scans", rounds, false, false, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "without keys", rounds, true, false, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "groups", rounds * 2, true, true, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "many groups", rounds, true, true, layouts, &large, 1);
+	compare_cached(devices, "cached, without keys", rounds, false, layouts, tables[0]);
+	compare_cached(devices, "cached, groups", rounds * 2, true, layouts, tables[3]);
+	compare_cached(devices, "cached, many groups", rounds * 2, true, layouts, large);
 	gpuscan_cuda_device.close(devices[1].device);
 	gpuscan_cpu_device.close(devices[0].device);
 	return done_testing();

@@ -25,15 +25,20 @@
 typedef struct Sample
 {
 	GpuScanProgram header;
-	uint8_t classes[16];
+	uint8_t classes[24];
 	GpuScanInput inputs[4];
 	GpuScanParam params[3];
 	GpuScanSet sets[2];
-	GpuScanInstr instrs[6];
+	GpuScanList lists[2];
+	GpuScanInstr instrs[10];
 	GpuScanKey keys[2];
 	GpuScanAgg aggs[4];
 	int32_t numbers[4];
 	uint32_t texts[4];
+	uint32_t slots[6];
+	uint32_t strings[6];
+	uint8_t bools[8];
+	uint8_t flags[8];
 	char bytes[8];
 } Sample;
 
@@ -56,6 +61,10 @@ enum
 	R_FILTER,  /* bool */
 	R_IN_TEXT, /* bool */
 	R_ZERO,	   /* f64 */
+	R_AT,	   /* i32 */
+	R_TEXT_AT, /* i32 */
+	R_MADE,	   /* text */
+	R_TRUE,	   /* bool */
 	NUM_REGS
 };
 
@@ -70,7 +79,8 @@ static const Sample sample = {
 			   .ninputs = 4,
 			   .nparams = 3,
 			   .nsets = 2,
-			   .ninstrs = 6,
+			   .nlists = 2,
+			   .ninstrs = 10,
 			   .nkeys = 2,
 			   .naggs = 4,
 			   .filter = R_FILTER,
@@ -79,13 +89,14 @@ static const Sample sample = {
 			   .inputs = offsetof(Sample, inputs),
 			   .params = offsetof(Sample, params),
 			   .sets = offsetof(Sample, sets),
+			   .lists = offsetof(Sample, lists),
 			   .instrs = offsetof(Sample, instrs),
 			   .keys = offsetof(Sample, keys),
 			   .aggs = offsetof(Sample, aggs),
 			   .blob = offsetof(Sample, numbers)},
 	.classes = {GPUSCAN_I32, GPUSCAN_F64, GPUSCAN_TEXT, GPUSCAN_I64, GPUSCAN_I32, GPUSCAN_TEXT,
 				GPUSCAN_I128, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL,
-				GPUSCAN_F64},
+				GPUSCAN_F64, GPUSCAN_I32, GPUSCAN_I32, GPUSCAN_TEXT, GPUSCAN_BOOL},
 	.inputs = {{GPUSCAN_DECODE_INT4, 0, 0, R_A},
 			   {GPUSCAN_DECODE_FLOAT8, 0, 1, R_B},
 			   {GPUSCAN_DECODE_TEXT, 0, 2, R_T},
@@ -94,13 +105,19 @@ static const Sample sample = {
 			   {.reg = R_NAME, .len = 3, .lo = offsetof(Sample, bytes)},
 			   {.reg = R_NONE, .flags = GPUSCAN_NULL}},
 	.sets = {{GPUSCAN_I32, 1, 4, offsetof(Sample, numbers), 0},
-			 {GPUSCAN_TEXT, 0, 2, offsetof(Sample, texts), 0}},
+			 {GPUSCAN_TEXT, 0, 2, offsetof(Sample, texts), offsetof(Sample, slots)}},
+	.lists = {{GPUSCAN_BOOL, 0, 5, offsetof(Sample, bools), offsetof(Sample, flags)},
+			  {GPUSCAN_TEXT, 0, 3, offsetof(Sample, strings), offsetof(Sample, flags)}},
 	.instrs = {{GPUSCAN_OP_I32_LT, R_LESS, R_A, R_TEN, NO_REG, 0},
 			   {GPUSCAN_OP_ANY_EQ_I32, R_IN, R_A, NO_REG, NO_REG, 0},
 			   {GPUSCAN_OP_TEXT_EQ, R_IS_NAME, R_T, R_NAME, NO_REG, 0},
 			   {GPUSCAN_OP_OR, R_FILTER, R_LESS, R_IS_NAME, NO_REG, 0},
 			   {GPUSCAN_OP_ANY_EQ_TEXT, R_IN_TEXT, R_T, NO_REG, NO_REG, 1},
-			   {GPUSCAN_OP_F64_NEG, R_ZERO, R_B, NO_REG, NO_REG, 0}},
+			   {GPUSCAN_OP_F64_NEG, R_ZERO, R_B, NO_REG, NO_REG, 0},
+			   {GPUSCAN_OP_FIND_I32, R_AT, R_A, NO_REG, NO_REG, 0},
+			   {GPUSCAN_OP_FIND_TEXT, R_TEXT_AT, R_T, NO_REG, NO_REG, 1},
+			   {GPUSCAN_OP_TAKE_TEXT, R_MADE, R_TEXT_AT, NO_REG, NO_REG, 1},
+			   {GPUSCAN_OP_TAKE_BOOL, R_TRUE, R_AT, NO_REG, NO_REG, 0}},
 	.keys = {{GPUSCAN_TEXT, R_T, 8}, {GPUSCAN_BOOL, R_LESS, 16}},
 	.aggs = {{GPUSCAN_AGG_SUM_I64, GPUSCAN_I32, R_A, NO_REG, 24, 0},
 			 {GPUSCAN_AGG_COUNT, 0, NO_REG, R_IN, 40, 0},
@@ -108,6 +125,11 @@ static const Sample sample = {
 			 {GPUSCAN_AGG_COUNT_DISTINCT, GPUSCAN_I64, R_D, NO_REG, 88, 0}},
 	.numbers = {-7, 0, 3, 1000},
 	.texts = {offsetof(Sample, bytes), 3, offsetof(Sample, bytes) + 3, 5},
+	.slots = {3, 0, 2, 0, 1},
+	.strings = {offsetof(Sample, bytes), 1, offsetof(Sample, bytes) + 1, 2, offsetof(Sample, bytes),
+				0},
+	.bools = {1, 0, 1, 0, 0},
+	.flags = {0, GPUSCAN_ERROR, 0, 0, GPUSCAN_NULL},
 	.bytes = "o'kother",
 };
 
@@ -222,6 +244,7 @@ test_check(void)
 	REJECTS(header.ninputs = 3);
 	REJECTS(header.nparams = 60000);
 	REJECTS(header.nsets = 1);
+	REJECTS(header.nlists = 1);
 	REJECTS(header.ninstrs = 1);
 	REJECTS(header.nkeys = 33);
 	REJECTS(header.naggs = 65535);
@@ -259,6 +282,24 @@ test_check(void)
 	REJECTS(numbers[2] = 1001);
 	REJECTS(texts[1] = 9);
 	REJECTS(texts[2] = UINT32_MAX);
+	REJECTS(sets[0].slots = offsetof(Sample, slots));
+	REJECTS(sets[1].slots = 0);
+	REJECTS(sets[1].slots = 8);
+	REJECTS(sets[1].slots = sizeof(Sample) - 8);
+	REJECTS(slots[0] = 2);
+	REJECTS(slots[0] = UINT32_MAX);
+	REJECTS(slots[2] = 3);
+	REJECTS(lists[0].cls = GPUSCAN_I32);
+	REJECTS(lists[0].cls = GPUSCAN_NUM_CLASSES);
+	REJECTS(lists[0].n = 0);
+	REJECTS(lists[0].n = UINT32_MAX);
+	REJECTS(lists[0].values = 8);
+	REJECTS(lists[0].flags = UINT32_MAX);
+	REJECTS(lists[1].values += 4);
+	REJECTS(bools[1] = 2);
+	REJECTS(flags[3] = 3);
+	REJECTS(strings[1] = 9);
+	REJECTS(strings[2] = 8);
 	REJECTS(instrs[0].op = GPUSCAN_NUM_OPS);
 	REJECTS(instrs[0].a = R_FILTER);
 	REJECTS(instrs[0].b = R_B);
@@ -267,6 +308,9 @@ test_check(void)
 	REJECTS(instrs[3].b = R_FILTER);
 	REJECTS(instrs[1].aux = 1);
 	REJECTS(instrs[1].aux = 2);
+	REJECTS(instrs[8].a = R_T);
+	REJECTS(instrs[8].aux = 0);
+	REJECTS(instrs[9].aux = 2);
 	REJECTS(keys[0].cls = GPUSCAN_I32);
 	REJECTS(keys[0].reg = NUM_REGS);
 	REJECTS(keys[0].offset = 0);
@@ -374,7 +418,7 @@ test_fuzz(void)
 static void
 test_print(void)
 {
-	static const char expected[] = "aggregation: 13 registers, row of 96 bytes\n"
+	static const char expected[] = "aggregation: 17 registers, row of 96 bytes\n"
 								   "r0 i32 = column 0 int4\n"
 								   "r1 f64 = column 1 float8\n"
 								   "r2 text = column 2 text\n"
@@ -388,6 +432,10 @@ test_print(void)
 								   "r10 bool = OR r7, r9\n"
 								   "r11 bool = ANY_EQ_TEXT r2, set 1 of 2\n"
 								   "r12 f64 = F64_NEG r1\n"
+								   "r13 i32 = FIND_I32 r0, set 0 of 4 and NULL\n"
+								   "r14 i32 = FIND_TEXT r2, set 1 of 2\n"
+								   "r15 text = TAKE_TEXT r14, list 1 of 3\n"
+								   "r16 bool = TAKE_BOOL r13, list 0 of 5\n"
 								   "filter r10\n"
 								   "key 0 text = r2 at 8\n"
 								   "key 1 bool = r7 at 16\n"
@@ -433,6 +481,9 @@ test_hash(void)
 	HASH_SAME(true, numbers[0] = -8);
 	HASH_SAME(true, bytes[0] = 'x');
 	HASH_SAME(true, sets[0].n = 3);
+	HASH_SAME(true, lists[0].n = 3);
+	HASH_SAME(true, flags[0] = GPUSCAN_NULL);
+	HASH_SAME(false, lists[1].cls = GPUSCAN_I64);
 	HASH_SAME(false, header.filter = R_IN);
 	HASH_SAME(false, instrs[0].op = GPUSCAN_OP_I32_LE);
 	HASH_SAME(false, inputs[3].scale = 3);
@@ -452,7 +503,9 @@ test_tables(void)
 
 		failed += op->dst >= GPUSCAN_NUM_CLASSES || op->src[0] == GPUSCAN_NONE;
 		failed += op->set && gpuscan_set_member_size(op->src[0]) == 0;
-		failed += op->set != (strncmp(op->name, "ANY_EQ", 6) == 0);
+		failed +=
+			op->set != (strncmp(op->name, "ANY_EQ", 6) == 0 || strncmp(op->name, "FIND", 4) == 0);
+		failed += op->list != (strncmp(op->name, "TAKE", 4) == 0);
 	}
 	ok(failed == 0, "operations");
 	ok(strcmp(gpuscan_ops[GPUSCAN_OP_SELECT_I128].name, "SELECT_I128") == 0 &&

@@ -323,6 +323,32 @@ ANY_EQ(I128, gs_i128, gs_i128_any(A(gs_i128), MEMBERS(set), set->n))
 ANY_EQ(F64, double, gs_f64_any(A(double), MEMBERS(set), set->n))
 ANY_EQ(TEXT, GsText, gs_text_any(A(GsText), (const char *) step->program, MEMBERS(set), set->n))
 
+#define FIND(cls, T, find)                                                                         \
+	SPECIAL(FIND_##cls, int32_t,                                                                   \
+			const GpuScanSet *set = &GPUSCAN_SETS(step->program)[step->instr->aux];                \
+			uint32_t at = fa[i] == 0 ? find : set->n; value = (int32_t) at;                        \
+			flags = gs_find_flags(fa[i], at, set->n))
+
+FIND(I32, int32_t, gs_i32_find(A(int32_t), MEMBERS(set), set->n))
+FIND(I64, int64_t, gs_i64_find(A(int64_t), MEMBERS(set), set->n))
+FIND(TEXT, GsText,
+	 gs_text_find(A(GsText), (const char *) step->program, MEMBERS(set), set->n,
+				  (const uint32_t *) ((const char *) step->program + set->slots)))
+
+#define TAKE(cls, T, take)                                                                         \
+	SPECIAL(TAKE_##cls, T, const char *program = (const char *) step->program;                     \
+			const GpuScanList *list = &GPUSCAN_LISTS(step->program)[step->instr->aux];             \
+			const void *members = program + list->values; value = take;                            \
+			flags = gs_take_flags(fa[i], A(int32_t), program + list->flags, list->n))
+
+TAKE(BOOL, uint8_t, gs_bool_take(A(int32_t), members, list->n))
+TAKE(I32, int32_t, gs_i32_take(A(int32_t), members, list->n))
+TAKE(I64, int64_t, gs_i64_take(A(int32_t), members, list->n))
+TAKE(I128, gs_i128, gs_i128_take(A(int32_t), members, list->n))
+TAKE(F32, float, gs_f32_take(A(int32_t), members, list->n))
+TAKE(F64, double, gs_f64_take(A(int32_t), members, list->n))
+TAKE(TEXT, GsText, gs_text_take(A(int32_t), program, members, list->n))
+
 #define GPUSCAN_UNARY(name, D, A, fn) eval_##name,
 #define GPUSCAN_UNARY_E(name, D, A, fn) eval_##name,
 #define GPUSCAN_BINARY(name, D, A, B, fn) eval_##name,

@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * cached.c
+ *	  Launches over cached columns.
+ *
+ * Segments queue up until the lane has a slot free, which takes all that wait, up
+ * to a bound, for one launch.  What the kernel cannot do for want of room is in the
+ * progress of its pieces, with which it is launched again.
+ *
+ * Groups are kept in shared memory where the planner or the table says that they
+ * fit, and several times where they are few.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cuda_device.h"
+
+#include <stdlib.h>
+
+/* Ranges of one launch; a segment goes beyond if it is larger itself. */
+#define LAUNCH_RANGES 32768
+
+GpuScanCode
+gpuscan_cuda_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+						 uint32_t nsegments)
+{
+	GpuScanCachedSegment **grown;
+	GpuScanCode code = GPUSCAN_OUT_OF_MEMORY;
+
+	if (!request->options.program->aggregate)
+		return GPUSCAN_INVALID;
+	pthread_mutex_lock(&request->device->lock);
+	grown = realloc(request->cached,
+					((size_t) request->ncached + nsegments) * sizeof(GpuScanCachedSegment *));
+	if (grown != NULL)
+	{
+		memcpy(grown + request->ncached, segments, nsegments * sizeof(GpuScanCachedSegment *));
+		request->cached = grown;
+		request->ncached += nsegments;
+		pthread_cond_signal(&request->lane->wake);
+		code = GPUSCAN_OK;
+	}
+	pthread_mutex_unlock(&request->device->lock);
+	return code;
+}
+
+/* Takes segments for one launch off the queue; malloc'd. */
+static GpuScanCachedSegment **
+take_segments(GpuScanRequest *request, CudaSlot *slot)
+{
+	GpuScanCachedSegment **taken;
+
+	slot->nsegments = 0;
+	slot->nranges = 0;
+	pthread_mutex_lock(&request->device->lock);
+	taken = malloc((request->ncached - request->cached_taken) * sizeof(GpuScanCachedSegment *));
+	while (taken != NULL && request->cached_taken < request->ncached)
+	{
+		GpuScanCachedSegment *segment = request->cached[request->cached_taken];
+
+		if (slot->nsegments > 0 && segment->nranges > LAUNCH_RANGES - slot->nranges)
+			break;
+		taken[slot->nsegments++] = segment;
+		slot->nranges += segment->nranges;
+		request->cached_taken++;
+		if (slot->nranges >= LAUNCH_RANGES)
+			break;
+	}
+	pthread_mutex_unlock(&request->device->lock);
+	return taken;
+}
+
+/* True if a tuple may have to wait for room */
+static bool
+may_wait(const GpuScanRequest *request)
+{
+	return request->options.program->nkeys > 0 || request->source.ndistinct > 0;
+}
+
+static GpuScanCode
+prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment **segments)
+{
+	size_t segments_size = (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
+	size_t progress_size =
+		may_wait(request) ? (size_t) slot->nranges * CUDA_PIECES * sizeof(CudaProgress) : 0;
+	uint32_t first = 0;
+
+	if (slot->nranges > UINT32_MAX / CUDA_PIECES)
+		return GPUSCAN_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < slot->nsegments; i++)
+	{
+		TRY(gpuscan_cuda_segment_prepare(request, segments[i], &slot->segments[i]));
+		slot->segments[i].nranges = segments[i]->nranges;
+		slot->segments[i].first = first;
+		first += segments[i]->nranges;
+	}
+	TRY(gpuscan_cuda_alloc(request, segments_size + progress_size, &slot->cached));
+	slot->cached_size = segments_size + progress_size;
+	request->stats.bus_bytes += segments_size;
+	TRY(CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
+							request->lane->slots[0].stream)));
+
+	/* it is another slot's stream that will use it */
+	return CUDA(stream_synchronize(request->lane->slots[0].stream));
+}
+
+GpuScanCode
+gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
+{
+	GpuScanCachedSegment **segments = take_segments(request, slot);
+	GpuScanCode code = request->code;
+
+	slot->ntuples = 0;
+	slot->bytes = sizeof(CudaResult);
+	slot->segments = malloc(((size_t) slot->nsegments + 1) * sizeof(CudaSegment));
+	if (segments == NULL || slot->segments == NULL)
+		code = GPUSCAN_OUT_OF_MEMORY;
+	if (code == GPUSCAN_OK && request->source.threads == 0)
+		code = GPUSCAN_LEFT_TO_POSTGRES;
+	if (code == GPUSCAN_OK)
+		code = gpuscan_cuda_kernels_get(request, CUDA_CACHED);
+	if (code == GPUSCAN_OK)
+		code = prepare_segments(request, slot, segments);
+	free(segments);
+	return code;
+}
+
+void
+gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot)
+{
+	free(slot->segments);
+	slot->segments = NULL;
+	gpuscan_cuda_free(request, slot->cached, slot->cached_size);
+	slot->cached = 0;
+}
+
+/*
+ * How often a group has a slot in shared memory, less 1: as often as there is room
+ * for with half of the slots empty, but not for more than the threads of a warp.
+ */
+static uint32_t
+choose_replicas(const GpuScanRequest *request)
+{
+	uint64_t groups = request->options.groups_expected;
+	uint32_t nslots = request->source.nslots;
+	uint32_t replicas = 1;
+
+	if (nslots == 0 || request->kernels[CUDA_CACHED]->slots_grid == 0 ||
+		request->options.pass.mask != 0 || groups > nslots)
+		return CUDA_NOT_SHARED;
+	while (groups > 0 && replicas < 32 && groups * replicas * 4 <= nslots)
+		replicas *= 2;
+	return replicas - 1;
+}
+
+/* A number near the golden section of n that has no divisor in common with it */
+static uint32_t
+choose_stride(uint32_t n)
+{
+	uint32_t stride = (uint32_t) (n * 0.618);
+
+	for (;; stride++)
+	{
+		uint32_t a = n;
+		uint32_t b = stride;
+
+		while (b != 0)
+		{
+			uint32_t rest = a % b;
+
+			a = b;
+			b = rest;
+		}
+		if (a == 1)
+			return stride;
+	}
+}
+
+GpuScanCode
+gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
+{
+	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
+	uint32_t nitems = slot->nranges * CUDA_PIECES;
+	uint32_t warps = kernels->threads / 32;
+	uint32_t grid = (nitems + warps - 1) / warps;
+	uint32_t replicas = choose_replicas(request);
+	bool shared = replicas != CUDA_NOT_SHARED;
+	uint32_t max_grid = shared ? kernels->slots_grid : kernels->max_grid;
+	void *params[] = {launch};
+
+	launch->segments = slot->cached;
+	launch->nsegments = slot->nsegments;
+	launch->nranges = slot->nranges;
+	launch->stride = choose_stride(nitems);
+	launch->replicas = replicas;
+	if (may_wait(request))
+		launch->progress = slot->cached + (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
+	if (grid == 0)
+		return GPUSCAN_OK;
+	return CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, kernels->threads, 1,
+					   1, shared ? kernels->slots_size : 0, slot->stream, params, NULL));
+}

@@ -1,0 +1,436 @@
+/*-------------------------------------------------------------------------
+ *
+ * cached.h
+ *	  What a kernel over cached columns is made of, besides kernel.h.  Read by
+ *	  NVRTC alone.
+ *
+ * A warp takes one piece of a range after the other.  It keeps in shared memory
+ * what is the same for all rows of a column's chunk; its threads load registers
+ * from chunks by row.
+ *
+ * Where there is a filter, the warp evaluates it for several rows of each thread
+ * at a time, so that many loads are under way, and puts the rows that it keeps
+ * into a queue, from which full warps go on.
+ *
+ * When a tuple must wait for room, the piece is left where it is; tuples that were
+ * done stay done.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUSCAN_CUDA_CACHED_H
+#define GPUSCAN_CUDA_CACHED_H
+
+#include "kernel.h"
+
+#include "columns/chunk.h"
+
+/* Room for rows that the filter keeps; FILTER_ROWS of each thread are looked at together */
+#define QUEUE_ROWS 256
+
+enum ColumnKind
+{
+	COLUMN_BITS, /* `base` + a number of `width` bits; RAW, of base 0, and CONSTANT, of no bits */
+	COLUMN_WIDE, /* the same of more than 32 bits, which may begin anywhere */
+	COLUMN_CODES,
+	COLUMN_RAW,		/* of 128 bits, or a text */
+	COLUMN_CONSTANT /* a text */
+};
+
+/* A chunk, open */
+struct __align__(16) Column
+{
+	const char *data;
+	const uint32_t *nulls; /* a bitmap, or 0 */
+	uint64_t base;
+	uint64_t mask; /* of `width` bits */
+	uint32_t width;
+	uint16_t kind;	  /* ColumnKind */
+	uint16_t is_null; /* without a bitmap */
+	union
+	{
+		const char *values; /* CODES: the dictionary's */
+		const char *chunk;	/* RAW texts count their offsets from it */
+		uint64_t high;		/* of `base` */
+	};
+	const uint32_t *offsets; /* CODES of texts */
+};
+
+GS_DEVICE void
+open_column(Column *column, uint64_t address, const GsValues *dictionary)
+{
+	const GpuScanChunk *chunk = (const GpuScanChunk *) address;
+	Column made;
+
+	made.data = gs_chunk_data(chunk);
+	made.nulls = chunk->nulls == 0 ? 0 : (const uint32_t *) (address + chunk->nulls);
+	made.is_null = chunk->nulls == 0 && chunk->nnulls > 0;
+	made.base = chunk->base[0];
+	made.high = chunk->base[1];
+	made.offsets = 0;
+	made.width = chunk->width;
+	made.kind = made.width > 32 ? COLUMN_WIDE : COLUMN_BITS;
+	if (chunk->encoding == GPUSCAN_ENCODING_CODES)
+	{
+		made.kind = COLUMN_CODES;
+		made.values = dictionary->data;
+		made.offsets = dictionary->offsets;
+	}
+	else if (chunk->encoding == GPUSCAN_ENCODING_CONSTANT)
+	{
+		made.kind = chunk->cls == GPUSCAN_TEXT ? COLUMN_CONSTANT : COLUMN_BITS;
+		made.width = 0;
+		if (chunk->cls != GPUSCAN_TEXT)
+			made.data = (const char *) chunk;
+	}
+	else if (chunk->encoding == GPUSCAN_ENCODING_RAW)
+	{
+		bool is_large = chunk->cls == GPUSCAN_TEXT || chunk->cls == GPUSCAN_I128;
+
+		made.kind = is_large ? COLUMN_RAW : COLUMN_BITS;
+		made.chunk = (const char *) chunk;
+		made.base = 0;
+		made.width = chunk->cls == GPUSCAN_BOOL									 ? 8
+					 : chunk->cls == GPUSCAN_I32 || chunk->cls == GPUSCAN_F32 ? 32
+																				 : 64;
+	}
+	made.mask = made.width == 0 ? 0 : ~0ULL >> (64 - made.width);
+	*column = made;
+}
+
+/* The unsigned number of a size */
+template <int size> struct Bits
+{
+	typedef uint64_t Word;
+};
+template <> struct Bits<4>
+{
+	typedef uint32_t Word;
+};
+template <> struct Bits<1>
+{
+	typedef uint8_t Word;
+};
+
+/*
+ * Loading a value takes two steps, so that the loads of all columns are under way
+ * before the first is waited for.
+ */
+struct Fetched
+{
+	uint32_t word[3]; /* from that on where the value begins */
+	uint32_t nulls;	  /* of its 32 neighbours */
+};
+
+template <class T>
+GS_DEVICE Fetched
+fetch(const Column &column, uint32_t row)
+{
+	uint32_t bit = row * column.width;
+	const uint32_t *words = (const uint32_t *) column.data + (bit >> 5);
+	Fetched fetched;
+
+	/* there is a word behind the last one, but of RAW */
+	fetched.word[0] = __ldg(words);
+	if (sizeof(T) < 8)
+		fetched.word[1] = __ldg(words + ((bit & 31) + column.width > 32));
+	else
+		fetched.word[1] = __ldg(words + 1);
+	fetched.word[2] = 0;
+	if (sizeof(T) == 8 && column.kind == COLUMN_WIDE)
+		fetched.word[2] = __ldg(words + 2);
+	fetched.nulls = column.is_null ? 0xFFFFFFFFU : 0;
+	if (column.nulls != 0)
+		fetched.nulls = __ldg(&column.nulls[row >> 5]);
+	return fetched;
+}
+
+GS_DEVICE uint8_t
+fetched_flags(const Fetched &fetched, uint32_t row)
+{
+	return fetched.nulls >> (row & 31) & 1;
+}
+
+/* The bits of a value, those of a code's too */
+template <class T>
+GS_DEVICE T
+fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
+{
+	uint32_t shift = row * column.width & 31;
+	uint32_t low =
+		__funnelshift_r(fetched.word[0], fetched.word[1], shift) & (uint32_t) column.mask;
+
+	if (column.kind == COLUMN_CODES)
+		return __ldg((const T *) column.values + ((uint32_t) column.base + low));
+	if (sizeof(T) < 8)
+		return bits_as<T>((typename Bits<sizeof(T)>::Word) ((uint32_t) column.base + low));
+	return bits_as<T>((typename Bits<sizeof(T)>::Word) (
+		column.base +
+		((uint64_t) (__funnelshift_r(fetched.word[1], fetched.word[2], shift) &
+					 (uint32_t) (column.mask >> 32))
+			 << 32 |
+		 low)));
+}
+
+/* The same of classes that are loaded at once */
+GS_DEVICE uint8_t
+column_flags(const Column &column, uint32_t row)
+{
+	if (column.nulls == 0)
+		return column.is_null;
+	return __ldg(&column.nulls[row >> 5]) >> (row & 31) & 1;
+}
+
+GS_DEVICE uint32_t
+column_code(const Column &column, uint32_t row)
+{
+	return (uint32_t) column.base + (uint32_t) gs_unpack((const uint64_t *) column.data, column.width, row);
+}
+
+GS_DEVICE gs_i128
+column_i128(const Column &column, uint32_t row)
+{
+	if (column.kind == COLUMN_RAW)
+		return ((const gs_i128 *) column.data)[row];
+	if (column.kind == COLUMN_CODES)
+		return ((const gs_i128 *) column.values)[column_code(column, row)];
+	return (gs_i128) ((gs_u128) wide(column.base, column.high) +
+					  gs_unpack((const uint64_t *) column.data, column.width, row));
+}
+
+GS_DEVICE GsText
+column_text(const Column &column, uint32_t row)
+{
+	const uint32_t *offsets = (const uint32_t *) column.data + row;
+	GsText text = {column.data, (uint32_t) column.base};
+
+	if (column.kind == COLUMN_CONSTANT)
+		return text;
+	if (column.kind == COLUMN_CODES)
+		offsets = column.offsets + column_code(column, row);
+	text.p = column.chunk + offsets[0];
+	text.len = offsets[1] - offsets[0];
+	return text;
+}
+
+/* GpuScanRows, device.h */
+struct RowRun
+{
+	uint16_t first;
+	uint16_t n;
+};
+
+/* Walks over rows, some neighbours at a time. */
+struct RowCursor
+{
+	const RowRun *run;
+	uint32_t nruns;
+	uint32_t skip; /* rows of the coming runs to pass over */
+	uint32_t left; /* rows behind `stop` */
+	uint32_t row;
+	uint32_t stop;
+
+	/* Up to n rows from `first` on; 0: there are no more. */
+	GS_MEMBER uint32_t
+	take(uint32_t n, uint32_t &first)
+	{
+		while (row == stop && left > 0 && nruns > 0)
+		{
+			RowRun r = *run;
+
+			run++;
+			nruns--;
+			if (skip >= r.n)
+			{
+				skip -= r.n;
+				continue;
+			}
+			row = r.first + skip;
+			stop = row + min(left, r.n - skip);
+			left -= stop - row;
+			skip = 0;
+		}
+		first = row;
+		n = min(n, stop - row);
+		row += n;
+		return n;
+	}
+};
+
+/* The segment of a range, found by the whole warp */
+GS_DEVICE CudaSegment
+find_segment(const CudaLaunch &launch, uint32_t range)
+{
+	const CudaSegment *segments = (const CudaSegment *) launch.segments;
+	uint32_t first = 0;
+	uint32_t n = launch.nsegments;
+
+	while (n > 1)
+	{
+		uint32_t step = (n + 31) / 32;
+		uint32_t at = threadIdx.x % 32 * step;
+		bool before = at < n && segments[first + at].first <= range;
+		uint32_t chosen = (__popc(__ballot_sync(WARP, before)) - 1) * step;
+
+		first += chosen;
+		n = min(step, n - chosen);
+	}
+	return segments[first];
+}
+
+/* Opens the columns of a piece, and returns its rows. */
+GS_DEVICE RowCursor
+open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_t item)
+{
+	uint32_t number = item / CUDA_PIECES;
+	uint32_t piece = item % CUDA_PIECES;
+	CudaSegment segment = find_segment(launch, number);
+	CudaRange range = ((const CudaRange *) segment.ranges)[number - segment.first];
+	uint32_t size = (range.nrows + CUDA_PIECES * 32 - 1) / (CUDA_PIECES * 32) * 32;
+	RowCursor cursor = {(const RowRun *) range.runs, range.nruns, piece * size, 0, 0, 0};
+
+	if (cursor.skip < range.nrows)
+		cursor.left = min(size, range.nrows - cursor.skip);
+	__syncwarp();
+	for (uint32_t i = threadIdx.x % 32; cursor.left > 0 && i < ncolumns; i += 32)
+		open_column(&columns[i], ((const uint64_t *) range.chunks)[i],
+					(const GsValues *) segment.dictionaries + i);
+	__syncwarp();
+	return cursor;
+}
+
+/* The rows of a piece that the filter keeps, of one warp */
+struct Queue
+{
+	uint16_t rows[QUEUE_ROWS];
+};
+
+/* A piece is left: of the tuples behind `kept`, those of `mask` are not done. */
+GS_DEVICE void
+leave_piece(const CudaLaunch &launch, uint32_t item, uint32_t kept, uint32_t mask, uint32_t seen)
+{
+	CudaProgress progress = {kept, mask, seen, 0};
+
+	if (threadIdx.x % 32 == 0)
+		((CudaProgress *) launch.progress)[item] = progress;
+}
+
+/*
+ * Runs tuple(row, found) for each row that the filter keeps: keep(rows, outcomes)
+ * makes outcomes of FILTER_ROWS rows.  It returns an outcome, or CUDA_TUPLE_WAITS.  Behind it the
+ * whole warp runs advance(found), with what each thread put into its Found, where
+ * one has put something there.
+ */
+template <bool filtered, class Found, class Keep, class Tuple, class Advance>
+GS_DEVICE void
+run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *queue, Keep keep,
+		   Tuple tuple, Advance advance)
+{
+	uint32_t lane = threadIdx.x % 32;
+	uint32_t warps = gridDim.x * (blockDim.x / 32);
+	uint32_t nitems = launch.nranges * CUDA_PIECES;
+	CudaResult *result = result_of(launch);
+	Counts counts = {0, 0, 0};
+	uint64_t done = 0;
+
+	for (uint32_t i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < nitems; i += warps)
+	{
+		uint32_t item = (uint32_t) ((uint64_t) i * launch.stride % nitems);
+		CudaProgress before = {0, 0, 0, 0};
+		uint32_t kept = 0;	 /* tuples that the filter kept and that were taken from the queue */
+		uint32_t seen = 0;	 /* rows */
+		uint32_t head = 0;	 /* of the queue */
+		uint32_t queued = 0; /* rows in it */
+		uint32_t waiting = 0;
+
+		if (__any_sync(WARP, load_relaxed(&result->code) != 0))
+			break;
+		if (launch.again)
+		{
+			before = ((const CudaProgress *) launch.progress)[item];
+			if (before.mask == 0)
+				continue;
+		}
+		RowCursor cursor = open_piece(launch, columns, ncolumns, item);
+
+		for (;;)
+		{
+			uint32_t first = 0;
+			uint32_t n;
+			uint32_t made = REJECTED;
+			Found found;
+
+			if (filtered)
+			{
+				while (queued < 32 && (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
+				{
+					uint32_t rows[FILTER_ROWS];
+					uint32_t outcomes[FILTER_ROWS];
+
+					seen += n;
+#pragma unroll
+					for (uint32_t k = 0; k < FILTER_ROWS; k++)
+						rows[k] = first + min(k * 32 + lane, n - 1);
+					keep(rows, outcomes);
+#pragma unroll
+					for (uint32_t k = 0; k < FILTER_ROWS; k++)
+					{
+						bool wanted = k * 32 + lane < n && outcomes[k] != REJECTED;
+						uint32_t votes = __ballot_sync(WARP, wanted);
+						uint32_t rank = __popc(votes & ((1U << lane) - 1));
+
+						if (wanted)
+							queue->rows[(head + queued + rank) % QUEUE_ROWS] = (uint16_t) rows[k];
+						if (wanted && outcomes[k] == RECHECK)
+							atomicMax(&result->code, LEFT_TO_POSTGRES);
+						queued += __popc(votes);
+					}
+				}
+				n = min(queued, 32U);
+				__syncwarp();
+				first = queue->rows[(head + lane) % QUEUE_ROWS];
+				__syncwarp();
+				head += n;
+				queued -= n;
+			}
+			else
+			{
+				n = cursor.take(32, first);
+				first += lane;
+				seen += n;
+			}
+			if (n == 0)
+				break;
+
+			/* done before this launch, all of them or some */
+			if (kept < before.kept)
+			{
+				kept += n;
+				continue;
+			}
+			if (lane < n && (before.mask == 0 || kept > before.kept || (before.mask >> lane & 1)))
+			{
+				made = tuple(first, found);
+				counts.passed += made == PASSED;
+				if (made == RECHECK)
+					atomicMax(&result->code, LEFT_TO_POSTGRES);
+			}
+			__syncwarp();
+			advance(found);
+			waiting = __ballot_sync(WARP, made == CUDA_TUPLE_WAITS);
+			if (waiting != 0)
+				break;
+			kept += n;
+		}
+		done += seen - before.seen;
+		counts.waiting += lane == 0 && waiting != 0;
+		if (launch.progress != 0)
+			leave_piece(launch, item, kept, waiting, seen);
+	}
+	__syncwarp();
+	if (lane == 0 && done != 0)
+		add_atomic(&result->cached, done);
+	add_count(&result->waiting, counts.waiting);
+	add_count(&result->passed, counts.passed);
+}
+
+#endif /* GPUSCAN_CUDA_CACHED_H */

@@ -1,0 +1,557 @@
+/*-------------------------------------------------------------------------
+ *
+ * codegen_cached.c
+ *	  The text of the kernel over cached columns, k_cached.
+ *
+ * As k_run, but that registers are loaded from chunks, in two steps: first the
+ * words of all inputs are fetched, then values are made of them.  With a filter
+ * the text has its phase twice: for the rows that a warp looks at, and for those
+ * that it keeps, where the compiler drops what nobody needs any more.
+ *
+ * A slot of a group in shared memory has words for: itself; the group's row; the
+ * keys, of which a text is where its dictionary has it; the count of tuples; and
+ * the state and counter of each aggregate.
+ *
+ *-------------------------------------------------------------------------
+ */
+#define _GNU_SOURCE 1
+#include "codegen_impl.h"
+
+/* Bytes of struct Column; of a warp's struct Queue; of the largest of aggregate.h's states */
+#define COLUMN_SIZE 64
+#define QUEUE_SIZE 512
+#define STATE_SIZE sizeof(GpuScanSquaresF64State)
+
+/* Shared memory of a thread block for columns, and for slots */
+#define COLUMNS_BYTES (40 * 1024)
+#define SLOTS_BYTES (96 * 1024)
+#define MAX_SLOTS 4096
+#define MIN_SLOTS 64
+
+#define THREADS 256
+#define SLOT_THREADS 512
+
+/* A filter looks at one row of each thread where that takes more than so many instructions. */
+#define MAX_TOGETHER 16
+
+/* Words of an aggregate's state in a slot; 0 with *fits false: it has no such form */
+static uint32_t
+slot_words(const GpuScanAgg *agg, bool *fits)
+{
+	switch ((GpuScanAggKind) agg->kind)
+	{
+		case GPUSCAN_AGG_COUNT:
+			return 0;
+		case GPUSCAN_AGG_SUM_I64:
+			return 2;
+		case GPUSCAN_AGG_SUM_I128:
+			return agg->cls == GPUSCAN_I128 ? 5 : 3;
+		case GPUSCAN_AGG_SUM_F64:
+			return 2 + 2 * 4;
+		case GPUSCAN_AGG_MIN:
+		case GPUSCAN_AGG_MAX:
+			*fits &= agg->cls != GPUSCAN_I128;
+			return is_float(agg->cls) ? 4 : 2;
+		case GPUSCAN_AGG_BOOL_AND:
+		case GPUSCAN_AGG_BOOL_OR:
+		case GPUSCAN_AGG_BIT_AND:
+		case GPUSCAN_AGG_BIT_OR:
+			return 2;
+		default:
+			*fits = false;
+			return 0;
+	}
+}
+
+/* The input that is a register, or -1 */
+static int
+input_of(const Generator *g, uint16_t reg)
+{
+	for (int i = 0; i < g->program->ninputs; i++)
+	{
+		if (GPUSCAN_INPUTS(g->program)[i].reg == reg)
+			return i;
+	}
+	return -1;
+}
+
+/* A key of 32 bits has one word; any other words of 64 bits, which begin at even ones. */
+static bool
+is_short(const GpuScanKey *key)
+{
+	return key->cls == GPUSCAN_I32 || key->cls == GPUSCAN_BOOL;
+}
+
+static uint32_t
+key_word(const GpuScanKey *key, uint32_t at)
+{
+	return is_short(key) ? at : at + at % 2;
+}
+
+static uint32_t
+behind_key(const GpuScanKey *key, uint32_t at)
+{
+	return key_word(key, at) + (is_short(key) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
+}
+
+/* The same of states that are advanced 64 bits at a time */
+static bool
+is_long(const GpuScanAgg *agg)
+{
+	return agg->kind >= GPUSCAN_AGG_MIN && agg->kind <= GPUSCAN_AGG_BIT_OR;
+}
+
+/* Places a slot's words; false if groups cannot be kept in slots. */
+static bool
+place_slot(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanKey *keys = GPUSCAN_KEYS(p);
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+	bool fits = p->nkeys > 0 && p->nkeys < 31;
+	uint32_t at = 2;
+
+	g->slot_keys = at;
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		at = behind_key(&keys[k], at);
+		fits &= keys[k].cls != GPUSCAN_TEXT || input_of(g, keys[k].reg) >= 0;
+	}
+	g->slot_count = at++;
+	for (int i = 0; i < p->naggs; i++)
+	{
+		AggPlace *place = &g->places[i];
+
+		if (place->counter != 0 && !gpuscan_cuda_counted_before(g, i))
+			place->slot_counter = at++;
+		at += is_long(&aggs[i]) ? at % 2 : 0;
+		place->slot_state = at;
+		at += slot_words(&aggs[i], &fits);
+	}
+	g->slot_words = at;
+	return fits;
+}
+
+void
+gpuscan_cuda_place_cached(Generator *g)
+{
+	CudaSource *source = g->source;
+	uint32_t warp_size = g->program->ninputs * COLUMN_SIZE + QUEUE_SIZE;
+	bool fits = place_slot(g);
+
+	source->threads = THREADS;
+	while (source->threads >= 32 && source->threads / 32 * warp_size > COLUMNS_BYTES)
+		source->threads /= 2;
+	if (source->threads < 32)
+		source->threads = 0;
+	if (!fits || SLOT_THREADS / 32 * warp_size > COLUMNS_BYTES)
+		return;
+	source->nslots = MAX_SLOTS;
+	while (source->nslots * g->slot_words * 4 > SLOTS_BYTES)
+		source->nslots /= 2;
+	if (source->nslots < MIN_SLOTS)
+		source->nslots = 0;
+	else
+		source->threads = SLOT_THREADS;
+	source->slots_size = source->nslots * g->slot_words * 4;
+}
+
+void
+gpuscan_cuda_emit_cached_head(Generator *g)
+{
+	const CpuPhase *filter = &g->plan->phases[CPU_FILTER];
+
+	EMIT("#define FILTER_ROWS %d\n#include \"cached.h\"\n",
+		 filter->ninputs + filter->ninstrs > MAX_TOGETHER ? 1 : 4);
+	if (g->source->nslots > 0)
+		EMIT("#define SLOTS %u\n#include \"shared.h\"\n", g->source->nslots);
+	EMIT("\n");
+}
+
+/* `before` a place in the slot `between` the part of key k that is there */
+static void
+emit_slot_key(Generator *g, int k, uint32_t at, const char *before, const char *between)
+{
+	const GpuScanKey *key = &GPUSCAN_KEYS(g->program)[k];
+
+	if (is_short(key))
+		EMIT("%sSLOT_WORD(slot, %u)%s(uint32_t) k%d;\n", before, at, between, k);
+	else
+		EMIT("%sSLOT_LONG(slot, %u)%s%c%d;\n", before, at, between,
+			 key->cls == GPUSCAN_TEXT ? 'i' : 'k', k);
+	if (key->cls == GPUSCAN_I128)
+		EMIT("%sSLOT_LONG(slot, %u)%sh%d;\n", before, at + 2, between, k);
+}
+
+/* Members of Keys: what is the same as in a slot, and what is put there */
+void
+gpuscan_cuda_emit_slot_keys(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+	uint32_t at = g->slot_keys;
+
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\tuint64_t i%d;\n", k);
+	}
+	EMIT("\tGS_MEMBER uint32_t slot_hash() const\n\t{\n\t\tuint32_t h = slot_mix(0, nulls);\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		char word = keys[k].cls == GPUSCAN_TEXT ? 'i' : 'k';
+
+		EMIT("\t\th = slot_mix(h, (uint32_t) %c%d);\n", word, k);
+		if (keys[k].cls != GPUSCAN_I32 && keys[k].cls != GPUSCAN_BOOL &&
+			keys[k].cls != GPUSCAN_TEXT)
+			EMIT("\t\th = slot_mix(h >> 7 ^ h, (uint32_t) (%c%d >> 32));\n", word, k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\th = slot_mix(h, (uint32_t) h%d);\n", k);
+	}
+	EMIT("\t\treturn h;\n\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = "
+		 "true;\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tsame = same && seen_by_others(", ") == ");
+		at = behind_key(&keys[k], at);
+	}
+	EMIT("\t\treturn same;\n\t}\n\tGS_MEMBER void put_in(uint32_t slot) const\n\t{\n");
+	at = g->slot_keys;
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		emit_slot_key(g, k, key_word(&keys[k], at), "\t\t*", " = ");
+		at = behind_key(&keys[k], at);
+	}
+	EMIT("\t}\n");
+}
+
+/*
+ * Registers
+ */
+
+/* A text that only a key needs is loaded where its slot does not say enough. */
+static bool
+is_lazy(const Generator *g, int phase, const GpuScanInput *input)
+{
+	return phase == CPU_REST && g->source->nslots > 0 &&
+		   g->classes[input->reg] == GPUSCAN_TEXT && g->plan->key_use[input->reg] == CPU_ONLY_KEY;
+}
+
+/* The first step, of row `at` or, for several at a time, rows[k] */
+static void
+emit_fetches(Generator *g, int phase, bool several)
+{
+	const CpuPhase *inputs = &g->plan->phases[phase];
+
+	for (int i = 0; i < inputs->ninputs; i++)
+	{
+		int r = inputs->inputs[i].reg;
+		unsigned cls = g->classes[r];
+
+		if (cls == GPUSCAN_TEXT || cls == GPUSCAN_I128)
+			continue;
+		if (several)
+			EMIT("\tFetched w%d[FILTER_ROWS];\n#pragma unroll\n"
+				 "\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n"
+				 "\t\tw%d[k] = fetch<%s>(columns[%d], rows[k]);\n",
+				 r, r, gpuscan_cuda_types[cls], input_of(g, (uint16_t) r));
+		else
+			EMIT("\tconst Fetched w%d = fetch<%s>(columns[%d], at);\n", r, gpuscan_cuda_types[cls],
+				 input_of(g, (uint16_t) r));
+	}
+}
+
+/* The second step, and the phase's instructions */
+static void
+emit_phase(Generator *g, int phase, const char *index)
+{
+	const CpuPhase *inputs = &g->plan->phases[phase];
+
+	for (int i = 0; i < inputs->ninputs; i++)
+	{
+		const GpuScanInput *input = &inputs->inputs[i];
+		int r = input->reg;
+		unsigned cls = g->classes[r];
+		int column = input_of(g, (uint16_t) r);
+
+		if (cls != GPUSCAN_TEXT && cls != GPUSCAN_I128)
+			EMIT("\tconst %s r%d = fetched_value<%s>(columns[%d], w%d%s, at);\n"
+				 "\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n",
+				 gpuscan_cuda_types[cls], r, gpuscan_cuda_types[cls], column, r, index, r, r,
+				 index);
+		else
+		{
+			EMIT("\tconst uint8_t f%d = column_flags(columns[%d], at);\n", r, column);
+			if (!is_lazy(g, phase, input))
+				EMIT("\tconst %s r%d = column_%s(columns[%d], at);\n", gpuscan_cuda_types[cls], r,
+					 cls == GPUSCAN_TEXT ? "text" : "i128", column);
+		}
+	}
+	for (int i = 0; i < inputs->ninstrs; i++)
+		gpuscan_cuda_emit_instr(g, &inputs->instrs[i]);
+}
+
+static void
+emit_keep(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+
+	EMIT("\t[&](const uint32_t *rows, uint32_t *outcomes)\n\t{\n");
+	if (p->filter != GPUSCAN_NO_REGISTER)
+	{
+		emit_fetches(g, CPU_FILTER, true);
+		EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n\t{\n"
+			 "\tconst uint32_t at = rows[k];\n");
+		emit_phase(g, CPU_FILTER, "[k]");
+		EMIT("\toutcomes[k] = f%d == GPUSCAN_ERROR ? RECHECK : f%d == 0 && r%d ? PASSED : "
+			 "REJECTED;\n\t}\n",
+			 p->filter, p->filter, p->filter);
+	}
+	EMIT("\t},\n");
+}
+
+/*
+ * Groups in slots
+ */
+
+/* Looks for the group's slot; makes one with the group's row if there is none. */
+static void
+emit_find_slot(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+	const CpuPhase *rest = &g->plan->phases[CPU_REST];
+
+	EMIT("\tuint32_t slot = NO_SLOT;\n\tuint32_t hash_of_slot = 0;\n\tbool shared = sharing;\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		int column = input_of(g, keys[k].reg);
+
+		if (keys[k].cls == GPUSCAN_TEXT)
+			EMIT("\tshared = shared && columns[%d].kind == COLUMN_CODES;\n"
+				 "\tkeys.i%d = f%d || columns[%d].kind != COLUMN_CODES ? 0 : (uint64_t) "
+				 "(columns[%d].offsets + column_code(columns[%d], at));\n",
+				 column, k, keys[k].reg, column, column, column);
+	}
+	EMIT("\tif (shared)\n\t{\n\t\thash_of_slot = keys.slot_hash();\n"
+		 "\t\tslot = find_slot(keys, hash_of_slot, launch.replicas);\n\t}\n"
+		 "\tif (slot != NO_SLOT)\n\t\trow = *SLOT_WORD(slot, 1);\n\telse\n\t{\n");
+	for (int i = 0; i < rest->ninputs; i++)
+	{
+		if (is_lazy(g, CPU_REST, &rest->inputs[i]))
+			EMIT("\tconst GsText r%d = column_text(columns[%d], at);\n", rest->inputs[i].reg,
+				 input_of(g, rest->inputs[i].reg));
+	}
+}
+
+/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
+static void
+emit_slot_advance(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_SUM_F64)
+			EMIT("\tif (s%d && !slot_sum_prepare(launch, (SumHead *) (p + %u), SLOT_WORD(slot, "
+				 "%u), r%d, %s))\n\t\treturn CUDA_TUPLE_WAITS;\n",
+				 i, g->places[i].state, g->places[i].slot_state, aggs[i].arg,
+				 gpuscan_cuda_sum_limit(&aggs[i]));
+	}
+	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		const AggPlace *place = &g->places[i];
+		uint32_t at = place->slot_state;
+		int r = agg->arg;
+
+		if (place->slot_counter != 0)
+			EMIT("\tif (%ss%d)\n\t\tatomicAdd(SLOT_WORD(slot, %u), 1);\n",
+				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i, place->slot_counter);
+		if (agg->kind == GPUSCAN_AGG_COUNT)
+			continue;
+		EMIT("\tif (s%d)\n\t\t", i);
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_SUM_I64:
+				EMIT("slot_add(SLOT_WORD(slot, %u), (int64_t) r%d);\n", at, r);
+				break;
+			case GPUSCAN_AGG_SUM_I128:
+				EMIT("slot_add_wide(SLOT_WORD(slot, %u), %sr%d);\n", at,
+					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
+				break;
+			case GPUSCAN_AGG_SUM_F64:
+				EMIT("slot_sum_add(SLOT_WORD(slot, %u), r%d, %s);\n", at, r,
+					 gpuscan_cuda_sum_limit(agg));
+				break;
+			case GPUSCAN_AGG_MIN:
+			case GPUSCAN_AGG_MAX:
+				EMIT("slot_extremum<%s>(SLOT_LONG(slot, %u), SLOT_LONG(slot, %u), %sr%d);\n",
+					 agg->kind == GPUSCAN_AGG_MIN ? "true" : "false", at, at + 2,
+					 is_float(agg->cls) ? "(double) " : "(int64_t) ", r);
+				break;
+			default:
+				EMIT("slot_or(SLOT_LONG(slot, %u), %s(uint64_t) (int64_t) r%d);\n", at,
+					 agg->kind == GPUSCAN_AGG_BOOL_AND || agg->kind == GPUSCAN_AGG_BIT_AND ? "~"
+																						   : "",
+					 r);
+				break;
+		}
+	}
+	EMIT("\treturn PASSED;\n");
+}
+
+/* At the end of a thread block its slots go to the rows. */
+static void
+emit_flush(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\t__syncthreads();\n\tif (launch.replicas == CUDA_NOT_SHARED)\n\t\treturn;\n"
+		 "\tfor (uint32_t slot = threadIdx.x; slot < SLOTS; slot += blockDim.x)\n\t{\n"
+		 "\tif (slots[slot] == SLOT_EMPTY)\n\t\tcontinue;\n"
+		 "\tchar *p = (char *) launch.table.rows + (uint64_t) *SLOT_WORD(slot, 1) * %uU;\n"
+		 "\tflush_add((uint64_t *) (p + %u), *SLOT_WORD(slot, %u));\n",
+		 g->source->row_size, g->count_offset, g->slot_count);
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		const GpuScanAgg *agg = &aggs[i];
+		const AggPlace *place = &g->places[i];
+		uint32_t at = place->slot_state;
+		uint32_t to = place->state;
+
+		if (place->slot_counter != 0)
+			EMIT("\tflush_add((uint64_t *) (p + %u), *SLOT_WORD(slot, %u));\n", place->counter,
+				 place->slot_counter);
+		switch ((GpuScanAggKind) agg->kind)
+		{
+			case GPUSCAN_AGG_COUNT:
+				break;
+			case GPUSCAN_AGG_SUM_I64:
+				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to, at);
+				break;
+			case GPUSCAN_AGG_SUM_I128:
+				EMIT("\tflush_wide%s((uint64_t *) (p + %u), SLOT_WORD(slot, %u));\n",
+					 agg->cls == GPUSCAN_I128 ? "r" : "", to, at);
+				break;
+			case GPUSCAN_AGG_SUM_F64:
+				EMIT("\tflush_sum((SumHead *) (p + %u), (uint64_t *) (p + %u), SLOT_WORD(slot, "
+					 "%u));\n",
+					 to, place->windows, at);
+				break;
+			case GPUSCAN_AGG_MIN:
+			case GPUSCAN_AGG_MAX:
+				EMIT("\tflush_max((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to, at);
+				if (is_float(agg->cls))
+					EMIT("\tflush_or((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to + 8,
+						 at + 2);
+				break;
+			default:
+				EMIT("\tflush_or((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to, at);
+				break;
+		}
+	}
+	EMIT("\t}\n");
+}
+
+/*
+ * The kernel
+ */
+static void
+emit_tuple(Generator *g, bool local, bool advances)
+{
+	const GpuScanProgram *p = g->program;
+	bool in_slots = g->source->nslots > 0;
+
+	EMIT("\t[&](uint32_t at, auto &found) -> uint32_t\n\t{\n");
+	emit_fetches(g, CPU_FILTER, false);
+	emit_fetches(g, CPU_REST, false);
+	emit_phase(g, CPU_FILTER, "");
+	emit_phase(g, CPU_REST, "");
+	gpuscan_cuda_emit_selections(g);
+	EMIT("\tuint32_t row = 0;\n");
+	if (p->nkeys > 0)
+	{
+		gpuscan_cuda_emit_keys(g);
+		if (in_slots)
+			emit_find_slot(g);
+		gpuscan_cuda_emit_find_row(g);
+		if (in_slots)
+			EMIT("\tif (shared)\n\t\tslot = make_slot(keys, hash_of_slot, launch.replicas, "
+				 "row);\n\t}\n");
+	}
+	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
+		 g->source->row_size);
+	if (in_slots)
+	{
+		EMIT("\tif (slot != NO_SLOT)\n\t{\n");
+		emit_slot_advance(g);
+		EMIT("\t}\n");
+	}
+	if (advances)
+		EMIT("\tfound.row = row;\n");
+	gpuscan_cuda_emit_prepare(g);
+	if (local)
+		gpuscan_cuda_emit_local_advance(g);
+	else
+		gpuscan_cuda_emit_found(g);
+	EMIT("\treturn PASSED;\n\t},\n");
+}
+
+void
+gpuscan_cuda_emit_cached(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+	bool local = p->nkeys == 0;
+	bool advances = p->nkeys > 0 || g->source->ndistinct > 0;
+	bool in_slots = g->source->nslots > 0;
+	uint32_t warps = g->source->threads / 32;
+	size_t columns = (size_t) warps * p->ninputs * COLUMN_SIZE;
+	size_t states = local ? g->source->threads * STATE_SIZE : 0;
+
+	if (advances)
+		gpuscan_cuda_emit_found_struct(g, local);
+	EMIT("extern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+		 "k_cached(const __grid_constant__ CudaLaunch launch)\n{\n"
+		 "\t__shared__ __align__(16) char room[%zu];\n"
+		 "\t__shared__ Queue queues[%u];\n"
+		 "\tColumn *columns = (Column *) room + threadIdx.x / 32 * %u;\n"
+		 "\tconst char *program = (const char *) launch.program;\n"
+		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
+		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
+		 "\tstatic_assert(sizeof(Column) == %d && sizeof(Queue) == %d, \"as the host has it\");\n",
+		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
+		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE, QUEUE_SIZE);
+	gpuscan_cuda_emit_params(g);
+	for (int i = 0; local && i < p->naggs; i++)
+		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);
+	if (in_slots)
+		EMIT("\tbool sharing = launch.replicas != CUDA_NOT_SHARED;\n\tint32_t strayed = 0;\n"
+			 "\tfor (uint32_t i = threadIdx.x; sharing && i < %u * SLOTS; i += blockDim.x)\n"
+			 "\t\tslots[i] = 0;\n\t__syncthreads();\n",
+			 g->slot_words);
+	EMIT("\trun_pieces<%s, %s>(launch, columns, %u, &queues[%s],\n",
+		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", advances ? "Found" : "NothingFound",
+		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+	emit_keep(g);
+	emit_tuple(g, local, advances);
+	EMIT("\t[&](const auto &found)\n\t{\n");
+	if (advances)
+	{
+		EMIT("\tuint32_t strays = __ballot_sync(WARP, found.row != NO_ROW);\n");
+		if (in_slots)
+			EMIT("\tif (sharing)\n\t{\n\t\tstrayed = max(strayed + __popc(strays) - 8, 0);\n"
+				 "\t\tsharing = strayed < 1024;\n\t}\n");
+		EMIT("\tif (strays == 0)\n\t\treturn;\n");
+		gpuscan_cuda_emit_advance(g, local);
+	}
+	EMIT("\t});\n");
+	if (local)
+	{
+		EMIT("\tchar *pages = room;\n");
+		gpuscan_cuda_emit_local_merge(g);
+	}
+	if (in_slots)
+		emit_flush(g);
+	EMIT("}\n\n");
+}
