@@ -89,9 +89,9 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 		made.kind = is_large ? COLUMN_RAW : COLUMN_BITS;
 		made.chunk = (const char *) chunk;
 		made.base = 0;
-		made.width = chunk->cls == GPUSCAN_BOOL									 ? 8
+		made.width = chunk->cls == GPUSCAN_BOOL								  ? 8
 					 : chunk->cls == GPUSCAN_I32 || chunk->cls == GPUSCAN_F32 ? 32
-																				 : 64;
+																			  : 64;
 	}
 	made.mask = made.width == 0 ? 0 : ~0ULL >> (64 - made.width);
 	*column = made;
@@ -162,13 +162,12 @@ fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
 	if (column.kind == COLUMN_CODES)
 		return __ldg((const T *) column.values + ((uint32_t) column.base + low));
 	if (sizeof(T) < 8)
-		return bits_as<T>((typename Bits<sizeof(T)>::Word) ((uint32_t) column.base + low));
-	return bits_as<T>((typename Bits<sizeof(T)>::Word) (
-		column.base +
-		((uint64_t) (__funnelshift_r(fetched.word[1], fetched.word[2], shift) &
-					 (uint32_t) (column.mask >> 32))
-			 << 32 |
-		 low)));
+		return bits_as<T>((typename Bits<sizeof(T)>::Word)((uint32_t) column.base + low));
+	return bits_as<T>((typename Bits<sizeof(T)>::Word)(
+		column.base + ((uint64_t) (__funnelshift_r(fetched.word[1], fetched.word[2], shift) &
+								   (uint32_t) (column.mask >> 32))
+						   << 32 |
+					   low)));
 }
 
 /* The same of classes that are loaded at once */
@@ -183,7 +182,8 @@ column_flags(const Column &column, uint32_t row)
 GS_DEVICE uint32_t
 column_code(const Column &column, uint32_t row)
 {
-	return (uint32_t) column.base + (uint32_t) gs_unpack((const uint64_t *) column.data, column.width, row);
+	return (uint32_t) column.base +
+		   (uint32_t) gs_unpack((const uint64_t *) column.data, column.width, row);
 }
 
 GS_DEVICE gs_i128

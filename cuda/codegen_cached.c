@@ -232,8 +232,8 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 static bool
 is_lazy(const Generator *g, int phase, const GpuScanInput *input)
 {
-	return phase == CPU_REST && g->source->nslots > 0 &&
-		   g->classes[input->reg] == GPUSCAN_TEXT && g->plan->key_use[input->reg] == CPU_ONLY_KEY;
+	return phase == CPU_REST && g->source->nslots > 0 && g->classes[input->reg] == GPUSCAN_TEXT &&
+		   g->plan->key_use[input->reg] == CPU_ONLY_KEY;
 }
 
 /* The first step, of row `at` or, for several at a time, rows[k] */
@@ -427,7 +427,8 @@ emit_flush(Generator *g)
 			case GPUSCAN_AGG_COUNT:
 				break;
 			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to, at);
+				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to,
+					 at);
 				break;
 			case GPUSCAN_AGG_SUM_I128:
 				EMIT("\tflush_wide%s((uint64_t *) (p + %u), SLOT_WORD(slot, %u));\n",
@@ -479,8 +480,7 @@ emit_tuple(Generator *g, bool local, bool advances)
 			EMIT("\tif (shared)\n\t\tslot = make_slot(keys, hash_of_slot, launch.replicas, "
 				 "row);\n\t}\n");
 	}
-	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
-		 g->source->row_size);
+	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
 	if (in_slots)
 	{
 		EMIT("\tif (slot != NO_SLOT)\n\t{\n");
@@ -521,7 +521,8 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Column) == %d && sizeof(Queue) == %d, \"as the host has it\");\n",
 		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
-		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE, QUEUE_SIZE);
+		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE,
+		 QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
 		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);

@@ -771,8 +771,7 @@ wait_for_work(GpuScanRequest *request, bool under_way, Work *work)
 		ended = request->ended;
 		work->batch = request->first != NULL;
 		work->cached = request->cached_taken < request->ncached;
-		work->finish =
-			request->finishing && !request->finished && !work->batch && !work->cached;
+		work->finish = request->finishing && !request->finished && !work->batch && !work->cached;
 		if (under_way || ended || work->batch || work->cached || work->finish)
 			break;
 		pthread_cond_wait(&request->lane->wake, &device->lock);

@@ -141,7 +141,7 @@ typedef struct CudaLaunch
 	uint32_t nblocks;
 	uint32_t again; /* only tuples that wait */
 	uint32_t pass_mask;
-	uint32_t pass; /* a GpuScanPass */
+	uint32_t pass;	   /* a GpuScanPass */
 	uint64_t segments; /* CudaSegment[] */
 	uint64_t progress; /* CudaProgress[], of each piece; 0: no tuple can wait */
 	uint32_t nsegments;

@@ -430,6 +430,12 @@ gpuscan_client_release(GpuScanClient *client, GpuScanClientBatch *batch)
 	batch->state = GPUSCAN_BATCH_FREE;
 }
 
+void
+gpuscan_client_finished(GpuScanClient *client)
+{
+	client->finished = true;
+}
+
 bool
 gpuscan_client_finish(GpuScanClient *client)
 {
@@ -437,8 +443,11 @@ gpuscan_client_finish(GpuScanClient *client)
 	if (has_failed(client))
 		return false;
 
-	pg_atomic_write_u32(&client->chan->finish, 1);
-	gpuscan_slot_ring(client->slot);
+	if (!client->finished)
+	{
+		pg_atomic_write_u32(&client->chan->finish, 1);
+		gpuscan_slot_ring(client->slot);
+	}
 	wait_for(client, GPUSCAN_WAIT_RESULT);
 	return !has_failed(client);
 }
