@@ -53,6 +53,7 @@ typedef struct Inquiry
 	GpuScanFeed *feed;
 	List *questions; /* of Question */
 	int asked;		 /* of them */
+	int unanswered;	 /* by the service */
 	bool complete;	 /* nothing is to be read, as far as is known */
 } Inquiry;
 
@@ -245,6 +246,7 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 	if (any)
 	{
 		gpuscan_client_push(inquiry->feed->client, batch);
+		inquiry->unanswered++;
 		return;
 	}
 	if (survey)
@@ -272,6 +274,7 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 
 	if (batch == NULL)
 		return false;
+	inquiry->unanswered--;
 	if (gpuscan_client_is_survey(batch))
 	{
 		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
@@ -349,6 +352,9 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 			ask(&inquiry, batch);
 	} while (take_answer(&inquiry, subjects));
 
+	/* what a request that has failed meanwhile got from the cache is all, or does not count */
+	if (inquiry.unanswered > 0)
+		feed->counters = (GpuScanFeedCounters){0};
 	if (gpuscan_client_failure(feed->client) == NULL)
 	{
 		feed->plans = palloc0(n * sizeof(GpuScanHeapPlan *));

@@ -588,10 +588,10 @@ answer(Request *request, GpuScanChannelBatch *batch)
 	}
 	request->npushed++;
 	pg_atomic_fetch_add_u32(&request->ndone, 1);
-	if (!push_answers(request, false) || (finished && !finish(request)))
+	if (!push_answers(request, false))
 		return false;
 	pg_atomic_exchange_u32(&batch->done, 1);
-	return true;
+	return !finished || finish(request);
 }
 
 /* Passes on the next batch of the queue.  False if the request has failed. */
