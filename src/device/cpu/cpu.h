@@ -472,6 +472,7 @@ typedef struct CpuPartial
 	CpuDistinct *sets;	   /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */
+	uint64_t glances;	/* at cached ranges of which it needed no more than the chunks' headers */
 	GpuScanRequestStats stats;
 } CpuPartial;
 

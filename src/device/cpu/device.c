@@ -295,12 +295,24 @@ take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part, uint32
 	return segment->ranges + first;
 }
 
+/* Runs cached ranges, without the lock.  True if it had to look at no more than headers. */
+static bool
+run_some(CpuPartial *partial, const GpuScanCachedRange *ranges, uint32_t n, GpuScanCode *code)
+{
+	uint64_t glances = partial->glances;
+
+	for (uint32_t i = 0; *code == GPUSCAN_OK && i < n; i++)
+		*code = gpuscan_cpu_partial_run_cached(partial, &ranges[i]);
+	return *code == GPUSCAN_OK && partial->glances - glances == n;
+}
+
 /* Runs some cached ranges.  Called and returns under the lock. */
 static void
 run_ranges(GpuScanRequest *request)
 {
+	GpuScanDevice *device = request->device;
 	bool by_parts = request->plan->nparts > 1;
-	uint32_t part;
+	uint32_t part = 0;
 	QueuedRanges *queued = find_ranges(request, &part);
 	uint32_t n;
 	const GpuScanCachedRange *ranges = take_ranges(request, queued, part, &n);
@@ -310,12 +322,21 @@ run_ranges(GpuScanRequest *request)
 
 	request->part_is_busy[part] = by_parts;
 	partial = begin_work(request, by_parts, part, &code, &start);
-	for (uint32_t i = 0; code == GPUSCAN_OK && i < n; i++)
-		code = gpuscan_cpu_partial_run_cached(partial, &ranges[i]);
+	while (code == GPUSCAN_OK && run_some(partial, ranges, n, &code) && !by_parts)
+	{
+		/* that took less time than beginning and ending does: go on */
+		pthread_mutex_lock(&device->lock);
+		queued = find_ranges(request, &part);
+		if (queued != NULL)
+			ranges = take_ranges(request, queued, part, &n);
+		pthread_mutex_unlock(&device->lock);
+		if (queued == NULL)
+			break;
+	}
 	end_work(request, by_parts ? NULL : partial, code, start);
 	request->part_is_busy[part] = false;
 	if (by_parts)
-		pthread_cond_signal(&request->device->work);
+		pthread_cond_signal(&device->work);
 }
 
 /*

@@ -532,10 +532,14 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 	if (!gpuscan_columns_may_pass(partial->plan->program, range->chunks))
 	{
 		partial->stats.blocks_skipped += range->nblocks;
+		partial->glances++;
 		return GPUSCAN_OK;
 	}
 	if (partial->plan->summarized && gpuscan_cpu_run_summary(partial, range, &code))
+	{
+		partial->glances++;
 		return code;
+	}
 	tuples->n = 0;
 	partial->cached = range;
 	for (uint32_t r = 0; r < range->nruns; r++)
