@@ -232,8 +232,8 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 static bool
 is_lazy(const Generator *g, int phase, const GpuScanInput *input)
 {
-	return phase == CPU_REST && g->source->nslots > 0 &&
-		   g->classes[input->reg] == GPUSCAN_TEXT && g->plan->key_use[input->reg] == CPU_ONLY_KEY;
+	return phase == CPU_REST && g->source->nslots > 0 && g->classes[input->reg] == GPUSCAN_TEXT &&
+		   g->plan->key_use[input->reg] == CPU_ONLY_KEY;
 }
 
 /* The first step, of row `at` or, for several at a time, rows[k] */
@@ -288,6 +288,97 @@ emit_phase(Generator *g, int phase, const char *index)
 	}
 	for (int i = 0; i < inputs->ninstrs; i++)
 		gpuscan_cuda_emit_instr(g, &inputs->instrs[i]);
+}
+
+/*
+ * What chunks say of the filter: bN of register N.  Where it may be an error, or
+ * nothing is known of one of its operands, there is none.
+ */
+static bool
+emit_bounds(Generator *g, const GpuScanInstr *instr, const bool *bounded)
+{
+	static const struct
+	{
+		uint16_t op32;
+		uint16_t op64;
+		const char *passes; /* less, equal, greater */
+	} comparisons[] = {{GPUSCAN_OP_I32_EQ, GPUSCAN_OP_I64_EQ, "false, true, false"},
+					   {GPUSCAN_OP_I32_LT, GPUSCAN_OP_I64_LT, "true, false, false"},
+					   {GPUSCAN_OP_I32_LE, GPUSCAN_OP_I64_LE, "true, true, false"},
+					   {GPUSCAN_OP_I32_GT, GPUSCAN_OP_I64_GT, "false, false, true"},
+					   {GPUSCAN_OP_I32_GE, GPUSCAN_OP_I64_GE, "false, true, true"},
+					   {GPUSCAN_OP_I32_NE, GPUSCAN_OP_I64_NE, "true, false, true"}};
+	int d = instr->dst;
+	int a = instr->a;
+	int b = instr->b;
+
+	if (!bounded[a])
+		return false;
+	switch (instr->op)
+	{
+		case GPUSCAN_OP_I32_TO_I64:
+			EMIT("\tconst Bounds b%d = b%d;\n", d, a);
+			return true;
+		case GPUSCAN_OP_IS_NULL:
+			EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_null, false);\n", d, a);
+			return true;
+		case GPUSCAN_OP_IS_NOT_NULL:
+			EMIT("\tconst Bounds b%d = bounds_of_truth(!b%d.all_null, false);\n", d, a);
+			return true;
+		case GPUSCAN_OP_AND:
+		case GPUSCAN_OP_OR:
+			if (bounded[b])
+				EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_true %s b%d.may_be_true, "
+					 "true);\n",
+					 d, a, instr->op == GPUSCAN_OP_AND ? "&&" : "||", b);
+			return bounded[b];
+		default:
+			break;
+	}
+	for (size_t i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++)
+	{
+		if (bounded[b] && (instr->op == comparisons[i].op32 || instr->op == comparisons[i].op64))
+		{
+			EMIT("\tconst Bounds b%d = bounds_of_comparison(b%d, b%d, %s);\n", d, a, b,
+				 comparisons[i].passes);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+emit_may_pass(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
+	bool bounded[GPUSCAN_MAX_REGISTERS] = {false};
+
+	EMIT("\t[&](const uint64_t *chunks) -> bool\n\t{\n");
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
+	{
+		int r = phase->inputs[i].reg;
+		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
+
+		EMIT("\tconst Bounds b%d = bounds_of_input(chunks[%d], %s);\n", r,
+			 input_of(g, (uint16_t) r), is_integer ? "true" : "false");
+		bounded[r] = true;
+	}
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < p->nparams; i++)
+	{
+		int r = GPUSCAN_PARAMS(p)[i].reg;
+		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
+
+		EMIT("\tconst Bounds b%d = bounds_of_param(%s%d, %s, f%d != 0);\n", r,
+			 is_integer ? "r" : "", is_integer ? r : 0, is_integer ? "true" : "false", r);
+		bounded[r] = true;
+	}
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninstrs; i++)
+		bounded[phase->instrs[i].dst] = emit_bounds(g, &phase->instrs[i], bounded);
+	if (p->filter != GPUSCAN_NO_REGISTER && bounded[p->filter])
+		EMIT("\treturn b%d.may_be_true;\n\t},\n", p->filter);
+	else
+		EMIT("\treturn true;\n\t},\n");
 }
 
 static void
@@ -427,7 +518,8 @@ emit_flush(Generator *g)
 			case GPUSCAN_AGG_COUNT:
 				break;
 			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to, at);
+				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to,
+					 at);
 				break;
 			case GPUSCAN_AGG_SUM_I128:
 				EMIT("\tflush_wide%s((uint64_t *) (p + %u), SLOT_WORD(slot, %u));\n",
@@ -479,8 +571,7 @@ emit_tuple(Generator *g, bool local, bool advances)
 			EMIT("\tif (shared)\n\t\tslot = make_slot(keys, hash_of_slot, launch.replicas, "
 				 "row);\n\t}\n");
 	}
-	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
-		 g->source->row_size);
+	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
 	if (in_slots)
 	{
 		EMIT("\tif (slot != NO_SLOT)\n\t{\n");
@@ -521,7 +612,8 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Column) == %d && sizeof(Queue) == %d, \"as the host has it\");\n",
 		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
-		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE, QUEUE_SIZE);
+		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE,
+		 QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
 		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);
@@ -533,6 +625,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 	EMIT("\trun_pieces<%s, %s>(launch, columns, %u, &queues[%s],\n",
 		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", advances ? "Found" : "NothingFound",
 		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+	emit_may_pass(g);
 	emit_keep(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");

@@ -281,7 +281,8 @@ gpuscan_cuda_emit_advance(Generator *g, bool local)
 			case GPUSCAN_AGG_SQUARES_F64:
 				EMIT("\tsum_add(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, found.s%d, "
 					 "found.r%d, %s);\n",
-					 place->state, place->windows, num_windows(agg), i, agg->arg, gpuscan_cuda_sum_limit(agg));
+					 place->state, place->windows, num_windows(agg), i, agg->arg,
+					 gpuscan_cuda_sum_limit(agg));
 				if (agg->kind == GPUSCAN_AGG_SQUARES_F64)
 					EMIT("\tsum_add_square(peers, (SumHead *) (p + %u), (uint64_t *) (p + %u), %u, "
 						 "found.s%d, found.r%d);\n",

@@ -51,7 +51,7 @@ typedef struct CudaKernels
 	char *text;
 	GpuScanCode code; /* of a failure */
 	CUmodule module;
-	CUfunction run; /* over tuples of pages, or over cached columns */
+	CUfunction run;	   /* over tuples of pages, or over cached columns */
 	CUfunction rehash; /* and the following: NULL where there is none */
 	CUfunction rehash_pairs;
 	CUfunction anchor;
@@ -225,7 +225,8 @@ struct GpuScanRequest
 	uint64_t fill_ns;	   /* that they took, */
 	uint64_t fill_bytes;   /* and moved over the bus */
 	CpuPartial **partials; /* of each of the device's threads, its own */
-	GpuScanCachedSegment **cached; /* segments, of which the first `cached_taken` do not wait any more */
+	GpuScanCachedSegment *
+		*cached; /* segments, of which the first `cached_taken` do not wait any more */
 	uint32_t ncached;
 	uint32_t cached_taken;
 
@@ -233,7 +234,7 @@ struct GpuScanRequest
 	GpuScanCode code; /* the first failure of an aggregation, or of the beginning */
 	CudaSource source;
 	CudaKernels *kernels[CUDA_NUM_KINDS]; /* those that it has needed */
-	uint64_t used; /* bytes of device memory */
+	uint64_t used;						  /* bytes of device memory */
 	GpuScanRequestStats stats;
 	uint64_t timed_until; /* kernels are in the statistics up to here; ns from the lane's origin */
 	CUdeviceptr program;  /* the Program, then pointers to layouts, then layouts */
@@ -262,17 +263,17 @@ extern uint64_t gpuscan_cuda_now_ns(void);
 /*
  * Launches over cached columns, cached.c
  */
-extern GpuScanCode gpuscan_cuda_push_cached(GpuScanRequest *request,
-											GpuScanCachedSegment *const *segments,
-											uint32_t nsegments);
+extern GpuScanCode
+gpuscan_cuda_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+						 uint32_t nsegments);
 
 /* Takes segments that wait and prepares a launch over them; clear the slot in any case. */
 extern GpuScanCode gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot);
 extern void gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot);
 
 /* Starts the kernel; `again`: over the tuples that wait. */
-extern GpuScanCode gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot,
-											 CudaLaunch *launch);
+extern GpuScanCode
+gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch);
 
 /* Maps a result of the driver; what cannot be recovered from marks the device. */
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);

@@ -598,6 +598,7 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 			return (GpuScanCode) slot->result->code;
 		request->stats.passed += slot->result->passed;
 		request->stats.tuples += slot->result->cached;
+		request->stats.blocks_skipped += slot->result->skipped;
 		*deferred += slot->result->deferred;
 		if (slot->result->waiting == 0)
 			return GPUSCAN_OK;
@@ -771,8 +772,7 @@ wait_for_work(GpuScanRequest *request, bool under_way, Work *work)
 		ended = request->ended;
 		work->batch = request->first != NULL;
 		work->cached = request->cached_taken < request->ncached;
-		work->finish =
-			request->finishing && !request->finished && !work->batch && !work->cached;
+		work->finish = request->finishing && !request->finished && !work->batch && !work->cached;
 		if (under_way || ended || work->batch || work->cached || work->finish)
 			break;
 		pthread_cond_wait(&request->lane->wake, &device->lock);

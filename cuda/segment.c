@@ -250,8 +250,10 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at
 	{
 		const GpuScanCachedRange *range = &segment->ranges[r];
 
-		ranges[r] = (CudaRange){
-			.chunks = address + at.addresses, .runs = address + at.runs, .nruns = range->nruns};
+		ranges[r] = (CudaRange){.chunks = address + at.addresses,
+								.runs = address + at.runs,
+								.nruns = (uint16_t) range->nruns,
+								.nblocks = (uint16_t) range->nblocks};
 		for (uint32_t i = 0; i < range->nruns; i++)
 		{
 			ranges[r].nrows += range->runs[i].n;

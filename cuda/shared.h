@@ -33,8 +33,8 @@ extern __shared__ __align__(16) uint32_t slots[];
 #define NO_SLOT 0xFFFFFFFFU
 
 /* Word n of a slot */
-#define SLOT_WORD(slot, n) (slots + (n) * SLOTS + (slot))
-#define SLOT_LONG(slot, n) ((uint64_t *) (slots + (n) * SLOTS) + (slot))
+#define SLOT_WORD(slot, n) (slots + (n) *SLOTS + (slot))
+#define SLOT_LONG(slot, n) ((uint64_t *) (slots + (n) *SLOTS) + (slot))
 
 template <class T>
 GS_DEVICE T

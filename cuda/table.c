@@ -352,7 +352,8 @@ move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *fu
 
 	TRY(CUDA(copy_to_device(place, new, sizeof(*new), stream_of(request))));
 	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
-	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->rehash_pairs, (uint64_t) old->mask + 1, params));
+	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->rehash_pairs,
+				   (uint64_t) old->mask + 1, params));
 	TRY(read_back(request, &result, result_at, sizeof(result)));
 	*full = result.full != 0;
 	return GPUSCAN_OK;
@@ -423,7 +424,8 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 		CudaLaunch launch = gpuscan_cuda_table_launch(request);
 		void *params[] = {&launch, &control.nrows};
 
-		TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->anchor, control.nrows, params));
+		TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->anchor, control.nrows,
+					   params));
 	}
 	request->generation++;
 	return synchronize(request);
@@ -508,9 +510,9 @@ finish_single(GpuScanRequest *request)
 	{
 		const CudaKernels *kernels = request->kernels[i % CUDA_NUM_KINDS];
 
-		code = merge_partials(
-			request, request->lane->slots[i / CUDA_NUM_KINDS].partials[i % CUDA_NUM_KINDS],
-			kernels == NULL ? 0 : kernels->max_grid);
+		code = merge_partials(request,
+							  request->lane->slots[i / CUDA_NUM_KINDS].partials[i % CUDA_NUM_KINDS],
+							  kernels == NULL ? 0 : kernels->max_grid);
 	}
 	if (code == GPUSCAN_OK && request->source.ndistinct > 0)
 		code = read_back(request, counters, request->table.rows, request->source.row_size);

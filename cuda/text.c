@@ -32,10 +32,20 @@ TEXT(gpuscan_cuda_text_chunk, "src/columns/chunk.h")
 TEXT(gpuscan_cuda_text_program, "src/program/program.h")
 TEXT(gpuscan_cuda_text_heap_format, "src/program/heap_format.h")
 
-const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {
-	"scalar.h",		   "fsum.h",   "aggregate.h", "launch.h",		   "kernel.h",
-	"states.h",		   "cached.h", "shared.h",	  "columns/chunk.h", "program/program.h",
-	"program/heap_format.h", "stdbool.h", "stddef.h", "stdint.h"};
+const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {"scalar.h",
+															 "fsum.h",
+															 "aggregate.h",
+															 "launch.h",
+															 "kernel.h",
+															 "states.h",
+															 "cached.h",
+															 "shared.h",
+															 "columns/chunk.h",
+															 "program/program.h",
+															 "program/heap_format.h",
+															 "stdbool.h",
+															 "stddef.h",
+															 "stdint.h"};
 
 const char *const gpuscan_cuda_texts[CUDA_NUM_TEXTS] = {gpuscan_cuda_text_scalar,
 														gpuscan_cuda_text_fsum,

@@ -671,8 +671,8 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 		int bad;
 
 		for (int d = 0; d < 2; d++)
-			runs[d] = run_cached(&devices[d], program, layouts, columns[d], groups,
-								 (GpuScanPass){0, 0});
+			runs[d] =
+				run_cached(&devices[d], program, layouts, columns[d], groups, (GpuScanPass){0, 0});
 		bad = compare_runs(program, runs[0], runs[1]);
 		if (runs[0]->finish_code == GPUSCAN_OK)
 		{
