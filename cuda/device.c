@@ -144,6 +144,7 @@ static void
 end_request(GpuScanRequest *request)
 {
 	request->ended = true;
+	atomic_store(&request->cancel, true);
 	pthread_cond_signal(&request->lane->wake);
 }
 
