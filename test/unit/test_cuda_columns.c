@@ -86,8 +86,8 @@ read_back(uint64_t address, size_t size, uint32_t tier)
 		return copy;
 	}
 	gpuscan_cuda.context_set_current(device->context);
-	gpuscan_cuda.copy_to_host(copy, address, size, device->columns.stream);
-	gpuscan_cuda.stream_synchronize(device->columns.stream);
+	gpuscan_cuda.copy_to_host(copy, address, size, CUDA_MAIN_STREAM);
+	gpuscan_cuda.stream_synchronize(CUDA_MAIN_STREAM);
 	return copy;
 }
 
