@@ -101,6 +101,11 @@ all_cached('updated and vacuumed');
 $node->safe_psql('postgres', 'VACUUM FREEZE t');
 all_cached('frozen');
 
+# Changed and settled again with no query in between
+$node->safe_psql('postgres', 'UPDATE t SET v = 7 WHERE id IN (100, 32700); VACUUM t');
+same_answers('changed and vacuumed');
+all_cached('changed and vacuumed');
+
 # Truncated to one page of the map, and grown again
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id > 32000; VACUUM t');
 cmp_ok(relation_blocks(), '<', PAGE, 'truncated');

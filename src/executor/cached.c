@@ -53,6 +53,8 @@ typedef struct Inquiry
 	GpuScanFeed *feed;
 	List *questions; /* of Question */
 	int asked;		 /* of them */
+	int unanswered;	 /* by the service */
+	bool complete;	 /* nothing is to be read, as far as is known */
 } Inquiry;
 
 static void
@@ -78,9 +80,11 @@ is_any(const uint64 *blocks)
 /* ---- the plan ---- */
 
 static void
-plan_to_read(Subject *subject, uint32 range, uint64 blocks, bool load)
+plan_to_read(Inquiry *inquiry, Subject *subject, uint32 range, uint64 blocks, bool load)
 {
 	GpuScanHeapPlan *plan = subject->plan;
+
+	inquiry->complete = false;
 
 	if (plan->nparts == subject->max_parts)
 	{
@@ -93,8 +97,10 @@ plan_to_read(Subject *subject, uint32 range, uint64 blocks, bool load)
 
 /* Plans to read what a map page's answer leaves. */
 static void
-plan_map_page(GpuScanFeed *feed, Subject *subject, const GpuScanCacheLookup *answer)
+plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answer)
 {
+	GpuScanFeed *feed = inquiry->feed;
+
 	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
 	{
 		uint32 range = answer->question.map_page * GPUSCAN_MAP_RANGES + i;
@@ -105,14 +111,15 @@ plan_map_page(GpuScanFeed *feed, Subject *subject, const GpuScanCacheLookup *ans
 		feed->counters.cached += pg_popcount64(blocks & cached);
 		blocks &= ~cached;
 		if (blocks != 0 && (load || !feed->background))
-			plan_to_read(subject, range, blocks, load);
+			plan_to_read(inquiry, subject, range, blocks, load);
 	}
 }
 
 /* ---- asking ---- */
 
 static void
-begin_question(const Subject *subject, uint32 map_page, bool more, GpuScanCacheQuestion *question)
+begin_question(const Inquiry *inquiry, const Subject *subject, uint32 map_page, bool more,
+			   GpuScanCacheQuestion *question)
 {
 	*question = (GpuScanCacheQuestion){
 		.name.node = subject->rel->rd_node,
@@ -120,6 +127,7 @@ begin_question(const Subject *subject, uint32 map_page, bool more, GpuScanCacheQ
 		.layout = subject->layout,
 		.map_page = map_page,
 		.more = more,
+		.finish = inquiry->complete,
 		.loose = subject->loose,
 		.pinned = subject->pinned,
 	};
@@ -154,14 +162,14 @@ ask_survey(Inquiry *inquiry, const Question *question, bool more, GpuScanClientB
 	}
 	if (BufferIsValid(map))
 		ReleaseBuffer(map);
-	begin_question(subject, question->map_page, more || question->npages > max_pages,
+	begin_question(inquiry, subject, question->map_page, more || question->npages > max_pages,
 				   &survey->question);
 	return any;
 }
 
 /* False if there is nothing to ask. */
 static bool
-ask_lookup(const Question *question, bool more, GpuScanClientBatch *batch)
+ask_lookup(const Inquiry *inquiry, const Question *question, bool more, GpuScanClientBatch *batch)
 {
 	Subject *subject = question->subject;
 	uint32 first = question->map_page * GPUSCAN_MAP_RANGES;
@@ -175,6 +183,7 @@ ask_lookup(const Question *question, bool more, GpuScanClientBatch *batch)
 		pfree(question->answer);
 		lookup->with_lsns = true;
 		lookup->question.more = more;
+		lookup->question.finish = false;
 		gpuscan_heap_read_lsns(subject->rel, first, GPUSCAN_MAP_RANGES, lookup->verify, lsns);
 		return true;
 	}
@@ -190,7 +199,7 @@ ask_lookup(const Question *question, bool more, GpuScanClientBatch *batch)
 		lookup->visible[i] &= all;
 		subject->loose |= lookup->visible[i] != all;
 	}
-	begin_question(subject, question->map_page, more, &lookup->question);
+	begin_question(inquiry, subject, question->map_page, more, &lookup->question);
 	return is_any(lookup->visible);
 }
 
@@ -219,7 +228,7 @@ take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup
 		add_question(inquiry, subject, lookup->question.map_page, 0, copy);
 	}
 	else
-		plan_map_page(inquiry->feed, subject, lookup);
+		plan_map_page(inquiry, subject, lookup);
 }
 
 /* Asks the next question, or answers it where that needs no service. */
@@ -229,14 +238,15 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 	Question *question = list_nth(inquiry->questions, inquiry->asked++);
 	bool more = inquiry->asked < list_length(inquiry->questions);
 	bool survey = question->npages > 0;
-	bool any =
-		survey ? ask_survey(inquiry, question, more, batch) : ask_lookup(question, more, batch);
+	bool any = survey ? ask_survey(inquiry, question, more, batch)
+					  : ask_lookup(inquiry, question, more, batch);
 	XLogRecPtr *lsns;
 	uint32 max_pages;
 
 	if (any)
 	{
 		gpuscan_client_push(inquiry->feed->client, batch);
+		inquiry->unanswered++;
 		return;
 	}
 	if (survey)
@@ -247,7 +257,7 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 
 		/* none of no blocks */
 		lookup->whole = true;
-		plan_map_page(inquiry->feed, question->subject, lookup);
+		plan_map_page(inquiry, question->subject, lookup);
 	}
 	gpuscan_client_release(inquiry->feed->client, batch);
 }
@@ -264,6 +274,7 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 
 	if (batch == NULL)
 		return false;
+	inquiry->unanswered--;
 	if (gpuscan_client_is_survey(batch))
 	{
 		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
@@ -280,6 +291,8 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 		subject = &subjects[question->layout];
 		take_lookup(inquiry, subject, lookup);
 	}
+	if (question->finished)
+		gpuscan_client_finished(inquiry->feed->client);
 	gpuscan_heap_count_tuples(subject->rel, question->ntuples);
 	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
 		inquiry->feed->counters.in_tier[tier] += question->in_tier[tier];
@@ -311,7 +324,7 @@ void
 gpuscan_feed_look_up(GpuScanFeed *feed)
 {
 	int n = Max(list_length(feed->relations), 1);
-	Inquiry inquiry = {.feed = feed};
+	Inquiry inquiry = {.feed = feed, .complete = !feed->background};
 	MemoryContext old;
 	Subject *subjects;
 	ListCell *lc;
@@ -327,6 +340,8 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 
 		if (gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER)
 			add_subject(&inquiry, &subjects[layout], rel, layout);
+		else
+			inquiry.complete = false;
 	}
 	do
 	{
@@ -337,6 +352,9 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 			ask(&inquiry, batch);
 	} while (take_answer(&inquiry, subjects));
 
+	/* what a request that has failed meanwhile got from the cache is all, or does not count */
+	if (inquiry.unanswered > 0)
+		feed->counters = (GpuScanFeedCounters){0};
 	if (gpuscan_client_failure(feed->client) == NULL)
 	{
 		feed->plans = palloc0(n * sizeof(GpuScanHeapPlan *));

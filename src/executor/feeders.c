@@ -97,7 +97,7 @@ count_workers(GpuScanFeed *feed)
 			return 0;
 		limit = Min(limit, RelationGetParallelWorkers(rel, limit));
 	}
-	if (force_parallel_mode != FORCE_PARALLEL_OFF && feed->relations != NIL)
+	if (force_parallel_mode != FORCE_PARALLEL_OFF && gpuscan_feed_blocks(feed) > 0)
 		return Max(limit, 1);
 	return Min(limit, (int) (gpuscan_feed_blocks(feed) / BLOCKS_PER_FEEDER));
 }

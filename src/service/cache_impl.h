@@ -94,6 +94,7 @@ struct GpuScanCacheUse
 	uint32 reloads_left;
 	uint32 nfills;	 /* batches under way that fill */
 	bool more;		 /* other answers will follow */
+	bool incomplete; /* blocks are to be read besides */
 	bool loads;		 /* ranges are marked as loading */
 	bool background; /* its backend only loads */
 };

@@ -139,6 +139,7 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 	Table *table = use->tables[layout];
 	uint64 visible[GPUSCAN_MAP_RANGES];
 	bool keep = lsns == NULL && !use->background;
+	bool whole = lsns == NULL;
 	Segment *segment = NULL;
 	uint32 max = 0;
 
@@ -147,7 +148,6 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 		max += visible[i] != 0;
 	if (!use->background)
 		segment = gpuscan_cache_create_segment(use, layout, lookup->question.map_page, max);
-	lookup->whole = false;
 	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
 	{
 		uint32 range = lookup->question.map_page * GPUSCAN_MAP_RANGES + i;
@@ -183,14 +183,23 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 			gpuscan_cache_add_range(segment, table->ranges[range], blocks);
 		}
 		use->more |= lookup->verify[i] != 0;
+		whole &= lookup->cached[i] == visible[i];
 		keep &= status == RANGE_UNFIT || (status == RANGE_CURRENT && blocks == visible[i]);
 	}
+	lookup->whole = whole;
 	if (segment != NULL)
 		count_answer(&lookup->question, segment);
 	if (keep)
 		gpuscan_cache_keep_segment(segment, lookup->map_lsn, visible, lookup->cached);
 	if (segment != NULL)
 		gpuscan_cache_use_segment(use, segment);
+}
+
+/* True if nothing but what was answered belongs to the request's input. */
+static bool
+is_finished(const GpuScanCacheUse *use, const GpuScanCacheQuestion *question)
+{
+	return question->finish && !use->more && !use->incomplete;
 }
 
 bool
@@ -207,13 +216,15 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 	segment = gpuscan_cache_find_segment(table, lookup->question.map_page, use->columns[layout],
 										 use->program->ninputs);
 	if (lsns == NULL && segment != NULL && is_answer(segment, lookup->map_lsn, lookup->visible))
-	{
 		answer_from_segment(use, lookup, segment);
-		return true;
+	else
+	{
+		if (lsns == NULL)
+			use->reloads_left += GPUSCAN_MAP_RANGES / 8;
+		look_at_ranges(use, lookup, lsns);
 	}
-	if (lsns == NULL)
-		use->reloads_left += GPUSCAN_MAP_RANGES / 8;
-	look_at_ranges(use, lookup, lsns);
+	use->incomplete |= lookup->question.loose || !lookup->whole;
+	lookup->question.finished = is_finished(use, &lookup->question);
 	return true;
 }
 
@@ -239,12 +250,14 @@ gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 np
 		page->cached =
 			segment != NULL && segment->map_lsn == page->map_lsn && segment->nblocks == nblocks;
 		use->more |= !page->cached;
+		use->incomplete |= !page->cached;
 		if (!page->cached)
 			continue;
 		count_answer(&survey->question, segment);
 		if (!use->background)
 			gpuscan_cache_use_segment(use, segment);
 	}
+	survey->question.finished = is_finished(use, &question);
 	return true;
 }
 

@@ -43,10 +43,12 @@ typedef struct GpuScanCacheQuestion
 	uint32 layout;	 /* of the relation in the request */
 	uint32 map_page; /* the first */
 	bool more;		 /* another question follows, whatever the answer is */
+	bool finish;	 /* if all is answered there is no other input */
 	bool loose;		 /* blocks of the relation are known not to be all-visible */
 	bool pinned;	 /* its columns are not dropped for others */
 
-	/* The answer: of the cached blocks */
+	/* The answer: the input is complete; and of the cached blocks */
+	bool finished;
 	uint64 ntuples;
 
 	/* and those all of whose columns lie in the device's own memory, and others; 0 if it has none */
@@ -75,7 +77,7 @@ typedef struct GpuScanCacheLookup
 	uint64 visible[GPUSCAN_MAP_RANGES];
 
 	/* The answer: if not `whole`, blocks in none of these are read as usual */
-	bool whole; /* all that are all-visible are cached; the rest is not set */
+	bool whole; /* all that are all-visible are cached; the rest need not be set */
 	uint64 verify[GPUSCAN_MAP_RANGES];
 	uint64 cached[GPUSCAN_MAP_RANGES];
 	bool load[GPUSCAN_MAP_RANGES]; /* the whole range */

@@ -386,18 +386,22 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 {
 	uint32 index;
 	bool done;
+	bool is_question;
 
-	if (has_failed(client) || client->nreleased == client->npushed)
+	if (client->nreleased == client->npushed)
 		return NULL;
 
 	index = oldest_pushed(client);
+	is_question = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY;
+	if (has_failed(client) && !is_question)
+		return NULL;
 	if (wait)
 		wait_for(client, GPUSCAN_WAIT_BATCH + index);
 	done = pg_atomic_read_u32(&client->chan->batches[index].done) != 0;
 	pg_read_barrier();
 
-	/* A batch that failed is done too, after its failure was set. */
-	return has_failed(client) || !done ? NULL : &client->channel->batches[index];
+	/* A batch that failed is done too, after its failure was set; an answer is right in any case. */
+	return !done || (has_failed(client) && !is_question) ? NULL : &client->channel->batches[index];
 }
 
 GpuScanClientBatch *
@@ -430,6 +434,12 @@ gpuscan_client_release(GpuScanClient *client, GpuScanClientBatch *batch)
 	batch->state = GPUSCAN_BATCH_FREE;
 }
 
+void
+gpuscan_client_finished(GpuScanClient *client)
+{
+	client->finished = true;
+}
+
 bool
 gpuscan_client_finish(GpuScanClient *client)
 {
@@ -437,8 +447,11 @@ gpuscan_client_finish(GpuScanClient *client)
 	if (has_failed(client))
 		return false;
 
-	pg_atomic_write_u32(&client->chan->finish, 1);
-	gpuscan_slot_ring(client->slot);
+	if (!client->finished)
+	{
+		pg_atomic_write_u32(&client->chan->finish, 1);
+		gpuscan_slot_ring(client->slot);
+	}
 	wait_for(client, GPUSCAN_WAIT_RESULT);
 	return !has_failed(client);
 }

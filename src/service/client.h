@@ -166,6 +166,9 @@ extern GpuScanClientBatch *gpuscan_client_abandoned(GpuScanClient *client);
 /* Unpins the batch's pages and makes it free. */
 extern void gpuscan_client_release(GpuScanClient *client, GpuScanClientBatch *batch);
 
+/* The answer to a question said that the service takes the input for complete. */
+extern void gpuscan_client_finished(GpuScanClient *client);
+
 /* Ends an aggregation's input, after every batch was released; waits for the result. */
 extern bool gpuscan_client_finish(GpuScanClient *client);
 

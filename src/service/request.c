@@ -555,11 +555,14 @@ push_answers(Request *request, bool all)
 							   request->device->ops->push_cached(request->running, segments, n));
 }
 
+static bool finish(Request *request);
+
 /* Answers a batch that asks what is cached. */
 static bool
 answer(Request *request, GpuScanChannelBatch *batch)
 {
 	bool good = request->cache != NULL;
+	bool finished = false;
 
 	if (good && batch->kind == GPUSCAN_KIND_SURVEY)
 	{
@@ -568,6 +571,7 @@ answer(Request *request, GpuScanChannelBatch *batch)
 
 		good =
 			npages <= GPUSCAN_SURVEY_PAGES && gpuscan_cache_survey(request->cache, survey, npages);
+		finished = survey->question.finished;
 	}
 	else if (good)
 	{
@@ -575,6 +579,7 @@ answer(Request *request, GpuScanChannelBatch *batch)
 		const XLogRecPtr *lsns = lookup->with_lsns ? (const XLogRecPtr *) batch->staging : NULL;
 
 		good = gpuscan_cache_lookup(request->cache, lookup, lsns);
+		finished = lookup->question.finished;
 	}
 	if (!good)
 	{
@@ -586,7 +591,7 @@ answer(Request *request, GpuScanChannelBatch *batch)
 	if (!push_answers(request, false))
 		return false;
 	pg_atomic_exchange_u32(&batch->done, 1);
-	return true;
+	return !finished || finish(request);
 }
 
 /* Passes on the next batch of the queue.  False if the request has failed. */

@@ -17,6 +17,13 @@
 
 #include <stdlib.h>
 
+static void
+mark(uint8_t *set, uint16_t reg)
+{
+	if (reg != GPUSCAN_NO_REGISTER)
+		set[reg] = 1;
+}
+
 /* Marks a register, and whatever it is computed from. */
 static void
 mark_needed(const GpuScanProgram *program, uint8_t *needed, uint16_t reg)
@@ -74,11 +81,11 @@ create_phases(CpuPlan *plan)
 	const GpuScanInstr *instrs = GPUSCAN_INSTRS(program);
 	const GpuScanKey *keys = GPUSCAN_KEYS(program);
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
-	uint8_t filter[UINT16_MAX + 1] = {0};
-	uint8_t rest[UINT16_MAX + 1] = {0};
-	uint8_t read[UINT16_MAX + 1] = {0};
-	uint8_t last[UINT16_MAX + 1];
-	uint8_t others[UINT16_MAX + 1] = {0}; /* read by others than keys */
+	uint8_t filter[GPUSCAN_MAX_REGISTERS] = {0};
+	uint8_t rest[GPUSCAN_MAX_REGISTERS] = {0};
+	uint8_t read[GPUSCAN_MAX_REGISTERS] = {0};
+	uint8_t last[GPUSCAN_MAX_REGISTERS];
+	uint8_t others[GPUSCAN_MAX_REGISTERS] = {0}; /* read by others than keys */
 
 	mark_needed(program, filter, program->filter);
 	for (int i = 0; i < program->nkeys; i++)
@@ -90,12 +97,12 @@ create_phases(CpuPlan *plan)
 	{
 		mark_needed(program, rest, aggs[i].arg);
 		mark_needed(program, rest, aggs[i].filter);
-		read[aggs[i].arg] = 1;
-		read[aggs[i].filter] = 1;
+		mark(read, aggs[i].arg);
+		mark(read, aggs[i].filter);
+		mark(others, aggs[i].arg);
+		mark(others, aggs[i].filter);
 	}
 	memcpy(last, read, sizeof(last));
-	for (int i = 0; i < program->naggs; i++)
-		others[aggs[i].arg] = others[aggs[i].filter] = 1;
 
 	for (int i = 0; i < CPU_NUM_PHASES; i++)
 	{
