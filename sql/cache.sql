@@ -226,11 +226,11 @@ SET max_parallel_workers_per_gather = 0;
 
 -- Whatever fails, the replaced plan runs
 SET gpuscan.inject_fault = 'device-error:push';
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 SET gpuscan.inject_fault = 'device-error:finish';
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 RESET gpuscan.inject_fault;
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 
 -- What is there, and away with it
 VACUUM ANALYZE fed, p1, p2;
