@@ -52,6 +52,7 @@ gpuscan_cache_setup(void)
 	ctl.hcxt = gpuscan_cache_context;
 	gpuscan_cache_tables =
 		hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	gpuscan_cache_clear_coverage();
 }
 
 /* ---- tables ---- */
@@ -75,7 +76,10 @@ free_table(Table *table)
 	for (uint32 i = 0; i < table->nranges; i++)
 	{
 		if (table->ranges[i] != NULL)
+		{
 			gpuscan_cache_free_state(table->key.device, table->ranges[i]);
+			gpuscan_cache_count_range(table, 0, -1);
+		}
 	}
 	if (table->nranges > 0)
 	{
@@ -183,6 +187,7 @@ drop_range(Table *table, uint32 range)
 	{
 		gpuscan_cache_free_state(table->key.device, table->ranges[range]);
 		table->ranges[range] = NULL;
+		gpuscan_cache_count_range(table, 0, -1);
 	}
 }
 
@@ -394,6 +399,7 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 		return false;
 	*old = *state;
 	table->ranges[state->range] = old;
+	gpuscan_cache_count_range(table, 0, 1);
 	return true;
 }
 

@@ -140,6 +140,12 @@ extern HTAB *gpuscan_cache_tables;
 extern Table *
 gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *question, uint32 npages);
 
+/* coverage.c */
+
+/* Counts a range that has come (1) or gone (-1), of a column, or with attribute number 0 of the table. */
+extern void gpuscan_cache_count_range(const Table *table, int attnum, int change);
+extern void gpuscan_cache_clear_coverage(void);
+
 /* cache_segment.c */
 
 /* To be called before anything that is known of a range changes, or a chunk of it moves. */
