@@ -356,7 +356,7 @@ gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill)
 	if (table == NULL || fill->state.range >= table->nranges)
 		return NULL;
 	use->nfills++;
-	gpuscan_cache_expect_chunks(use, use->columns[fill->layout]);
+	gpuscan_cache_expect_chunks(use, use->columns[fill->layout], &fill->state);
 	columns = MemoryContextAlloc(use->context, sizeof(GpuScanFill));
 	columns->dictionaries = use->dictionaries[fill->layout];
 	columns->chunks = MemoryContextAllocZero(use->context, n * sizeof(GpuScanChunk *));
@@ -409,10 +409,8 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 {
 	Table *table = use->tables[fill->layout];
 	uint32 range = fill->state.range;
-	uint32 ntuples = 0;
+	uint32 ntuples = count_tuples(&fill->state);
 
-	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-		ntuples += fill->state.ntuples[i];
 	use->nfills--;
 	table->loading[range] = 0;
 	good = good && !table->dead && set_state(use, table, &fill->state);

@@ -177,6 +177,16 @@ get_chunk(const Column *column, uint32 range)
 	return range < column->nslots ? column->chunks[range] : NULL;
 }
 
+static inline uint32
+count_tuples(const GpuScanRangeState *state)
+{
+	uint32 n = 0;
+
+	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+		n += state->ntuples[i];
+	return n;
+}
+
 /* ---- cache_memory.c ---- */
 
 /* All bytes, of every device: those of chunks, dictionaries, states of ranges, and segments */
@@ -213,7 +223,8 @@ extern void gpuscan_cache_use_column(const GpuScanCacheUse *use, Column *column)
 extern void gpuscan_cache_release_column(Column *column);
 
 /* Makes room in the device's own memory for the chunks that batches under way will bring. */
-extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns);
+extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns,
+										const GpuScanRangeState *state);
 
 /*
  * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
