@@ -5,7 +5,7 @@
 #	make demo			six queries over 10 million rows, off and on (DEMO_ROWS, KEEP=1)
 #	make units			the unit tests alone; make sanitize-units: under ASan + UBSan, and TSan
 #	make fuzz			the differential fuzzer alone (FUZZ_SECONDS, FUZZ_SEED)
-#	make mutations		do the tests notice when the cache's validation lacks a step? (half an hour)
+#	make mutations		do the tests notice when the cache's validation lacks a step? (a quarter of an hour)
 #	make lint, make tidy, make format	house rules, clang-tidy, clang-format
 #
 # The targets of the second kind run scripts that install what they miss, so

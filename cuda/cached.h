@@ -256,6 +256,60 @@ struct RowCursor
 	}
 };
 
+/*
+ * What a range's chunks say of a register, as in columns/skip.c, whose rules these are
+ */
+struct Bounds
+{
+	int64_t low; /* known: those that are not NULL are low .. high */
+	int64_t high;
+	bool known;
+	bool all_null;
+	bool may_be_null;
+	bool may_be_true;
+};
+
+GS_DEVICE Bounds
+bounds_of_input(uint64_t address, bool is_integer)
+{
+	const GpuScanChunk *chunk = (const GpuScanChunk *) address;
+	bool all_null = chunk->nnulls == chunk->nrows;
+
+	return {(int64_t) chunk->min[0],
+			(int64_t) chunk->max[0],
+			is_integer && (all_null || chunk->has_summary),
+			all_null,
+			chunk->nnulls > 0,
+			true};
+}
+
+GS_DEVICE Bounds
+bounds_of_param(int64_t value, bool is_integer, bool is_null)
+{
+	return {value, value, is_integer, is_null, is_null, true};
+}
+
+GS_DEVICE Bounds
+bounds_of_truth(bool may_be_true, bool may_be_null)
+{
+	return {0, 0, false, false, may_be_null, may_be_true};
+}
+
+/* Of a comparison that two values pass if one of three holds: a < b, a = b, a > b */
+GS_DEVICE Bounds
+bounds_of_comparison(const Bounds &a, const Bounds &b, bool less, bool equal, bool greater)
+{
+	Bounds bounds = bounds_of_truth(true, a.may_be_null || b.may_be_null);
+
+	if (!a.known || !b.known)
+		return bounds;
+	bounds.all_null = a.all_null || b.all_null;
+	bounds.may_be_true = !bounds.all_null && ((less && a.low < b.high) ||
+											  (equal && a.low <= b.high && b.low <= a.high) ||
+											  (greater && a.high > b.low));
+	return bounds;
+}
+
 /* The segment of a range, found by the whole warp */
 GS_DEVICE CudaSegment
 find_segment(const CudaLaunch &launch, uint32_t range)
@@ -277,9 +331,14 @@ find_segment(const CudaLaunch &launch, uint32_t range)
 	return segments[first];
 }
 
-/* Opens the columns of a piece, and returns its rows. */
+/*
+ * Opens the columns of a piece, and returns its rows: none where may_pass(chunks)
+ * says so.
+ */
+template <class MayPass>
 GS_DEVICE RowCursor
-open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_t item)
+open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_t item,
+		   MayPass may_pass)
 {
 	uint32_t number = item / CUDA_PIECES;
 	uint32_t piece = item % CUDA_PIECES;
@@ -288,7 +347,12 @@ open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_
 	uint32_t size = (range.nrows + CUDA_PIECES * 32 - 1) / (CUDA_PIECES * 32) * 32;
 	RowCursor cursor = {(const RowRun *) range.runs, range.nruns, piece * size, 0, 0, 0};
 
-	if (cursor.skip < range.nrows)
+	if (!may_pass((const uint64_t *) range.chunks))
+	{
+		if (piece == 0 && threadIdx.x % 32 == 0)
+			add_atomic(&result_of(launch)->skipped, range.nblocks);
+	}
+	else if (cursor.skip < range.nrows)
 		cursor.left = min(size, range.nrows - cursor.skip);
 	__syncwarp();
 	for (uint32_t i = threadIdx.x % 32; cursor.left > 0 && i < ncolumns; i += 32)
@@ -320,10 +384,10 @@ leave_piece(const CudaLaunch &launch, uint32_t item, uint32_t kept, uint32_t mas
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
  */
-template <bool filtered, class Found, class Keep, class Tuple, class Advance>
+template <bool filtered, class Found, class MayPass, class Keep, class Tuple, class Advance>
 GS_DEVICE void
-run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *queue, Keep keep,
-		   Tuple tuple, Advance advance)
+run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *queue,
+		   MayPass may_pass, Keep keep, Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
@@ -350,7 +414,7 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 			if (before.mask == 0)
 				continue;
 		}
-		RowCursor cursor = open_piece(launch, columns, ncolumns, item);
+		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
 
 		for (;;)
 		{

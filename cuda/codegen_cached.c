@@ -290,6 +290,97 @@ emit_phase(Generator *g, int phase, const char *index)
 		gpuscan_cuda_emit_instr(g, &inputs->instrs[i]);
 }
 
+/*
+ * What chunks say of the filter: bN of register N.  Where it may be an error, or
+ * nothing is known of one of its operands, there is none.
+ */
+static bool
+emit_bounds(Generator *g, const GpuScanInstr *instr, const bool *bounded)
+{
+	static const struct
+	{
+		uint16_t op32;
+		uint16_t op64;
+		const char *passes; /* less, equal, greater */
+	} comparisons[] = {{GPUSCAN_OP_I32_EQ, GPUSCAN_OP_I64_EQ, "false, true, false"},
+					   {GPUSCAN_OP_I32_LT, GPUSCAN_OP_I64_LT, "true, false, false"},
+					   {GPUSCAN_OP_I32_LE, GPUSCAN_OP_I64_LE, "true, true, false"},
+					   {GPUSCAN_OP_I32_GT, GPUSCAN_OP_I64_GT, "false, false, true"},
+					   {GPUSCAN_OP_I32_GE, GPUSCAN_OP_I64_GE, "false, true, true"},
+					   {GPUSCAN_OP_I32_NE, GPUSCAN_OP_I64_NE, "true, false, true"}};
+	int d = instr->dst;
+	int a = instr->a;
+	int b = instr->b;
+
+	if (!bounded[a])
+		return false;
+	switch (instr->op)
+	{
+		case GPUSCAN_OP_I32_TO_I64:
+			EMIT("\tconst Bounds b%d = b%d;\n", d, a);
+			return true;
+		case GPUSCAN_OP_IS_NULL:
+			EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_null, false);\n", d, a);
+			return true;
+		case GPUSCAN_OP_IS_NOT_NULL:
+			EMIT("\tconst Bounds b%d = bounds_of_truth(!b%d.all_null, false);\n", d, a);
+			return true;
+		case GPUSCAN_OP_AND:
+		case GPUSCAN_OP_OR:
+			if (bounded[b])
+				EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_true %s b%d.may_be_true, "
+					 "true);\n",
+					 d, a, instr->op == GPUSCAN_OP_AND ? "&&" : "||", b);
+			return bounded[b];
+		default:
+			break;
+	}
+	for (size_t i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++)
+	{
+		if (bounded[b] && (instr->op == comparisons[i].op32 || instr->op == comparisons[i].op64))
+		{
+			EMIT("\tconst Bounds b%d = bounds_of_comparison(b%d, b%d, %s);\n", d, a, b,
+				 comparisons[i].passes);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+emit_may_pass(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
+	bool bounded[GPUSCAN_MAX_REGISTERS] = {false};
+
+	EMIT("\t[&](const uint64_t *chunks) -> bool\n\t{\n");
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
+	{
+		int r = phase->inputs[i].reg;
+		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
+
+		EMIT("\tconst Bounds b%d = bounds_of_input(chunks[%d], %s);\n", r,
+			 input_of(g, (uint16_t) r), is_integer ? "true" : "false");
+		bounded[r] = true;
+	}
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < p->nparams; i++)
+	{
+		int r = GPUSCAN_PARAMS(p)[i].reg;
+		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
+
+		EMIT("\tconst Bounds b%d = bounds_of_param(%s%d, %s, f%d != 0);\n", r,
+			 is_integer ? "r" : "", is_integer ? r : 0, is_integer ? "true" : "false", r);
+		bounded[r] = true;
+	}
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninstrs; i++)
+		bounded[phase->instrs[i].dst] = emit_bounds(g, &phase->instrs[i], bounded);
+	if (p->filter != GPUSCAN_NO_REGISTER && bounded[p->filter])
+		EMIT("\treturn b%d.may_be_true;\n\t},\n", p->filter);
+	else
+		EMIT("\treturn true;\n\t},\n");
+}
+
 static void
 emit_keep(Generator *g)
 {
@@ -534,6 +625,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 	EMIT("\trun_pieces<%s, %s>(launch, columns, %u, &queues[%s],\n",
 		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", advances ? "Found" : "NothingFound",
 		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+	emit_may_pass(g);
 	emit_keep(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");

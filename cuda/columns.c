@@ -16,20 +16,16 @@
 
 #include <stdlib.h>
 
-bool
-gpuscan_cuda_columns_open(GpuScanDevice *device)
+void
+gpuscan_cuda_columns_init(GpuScanDevice *device)
 {
-	if (gpuscan_cuda.stream_create(&device->columns.stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-		return false;
 	gpuscan_cuda_pinned_init(&device->columns.pinned);
 	pthread_mutex_init(&device->columns.lock, NULL);
-	return true;
 }
 
 void
 gpuscan_cuda_columns_close(GpuScanDevice *device)
 {
-	(void) gpuscan_cuda.stream_destroy(device->columns.stream);
 	gpuscan_cuda_pinned_close(&device->columns.pinned);
 	pthread_mutex_destroy(&device->columns.lock);
 }
@@ -117,14 +113,13 @@ gpuscan_cuda_free_chunk(GpuScanDevice *device, GpuScanChunk *chunk)
 		return;
 	place = place_of(chunk);
 	(void) gpuscan_cuda.context_set_current(device->context);
-	gpuscan_cuda_columns_free(device, device->columns.stream, &place);
+	gpuscan_cuda_columns_free(device, CUDA_MAIN_STREAM, &place);
 	free(chunk);
 }
 
 GpuScanChunk *
 gpuscan_cuda_move_chunk(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier tier)
 {
-	CUstream stream = device->columns.stream;
 	CudaPlace from = place_of(chunk);
 	CudaPlace to = {.size = chunk->size};
 	CUresult result;
@@ -132,24 +127,28 @@ gpuscan_cuda_move_chunk(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier 
 	if (from.tier == tier)
 		return chunk;
 	(void) gpuscan_cuda.context_set_current(device->context);
-	if (tier == GPUSCAN_TIER_DEVICE
-			? !device_alloc(device, stream, device->columns.limit, device->pool_limit, &to)
-			: !host_alloc(device, &to))
-		return NULL;
-	if (tier == GPUSCAN_TIER_DEVICE)
-		result = gpuscan_cuda.copy_to_device(to.address, (void *) (uintptr_t) from.address, to.size,
-											 stream);
-	else
+	if (tier == GPUSCAN_TIER_HOST)
+	{
+		if (!host_alloc(device, &to))
+			return NULL;
 		result = gpuscan_cuda.copy_to_host((void *) (uintptr_t) to.address, from.address, to.size,
-										   stream);
+										   CUDA_MAIN_STREAM);
+	}
+	else
+	{
+		if (!device_alloc(device, CUDA_MAIN_STREAM, device->columns.limit, device->pool_limit, &to))
+			return NULL;
+		result = gpuscan_cuda.copy_to_device(to.address, (void *) (uintptr_t) from.address, to.size,
+											 CUDA_MAIN_STREAM);
+	}
 	if (result == CUDA_SUCCESS)
-		result = gpuscan_cuda.stream_synchronize(stream);
+		result = gpuscan_cuda.stream_synchronize(CUDA_MAIN_STREAM);
 	if (gpuscan_cuda_code(device, result) != GPUSCAN_OK)
 	{
-		gpuscan_cuda_columns_free(device, stream, &to);
+		gpuscan_cuda_columns_free(device, CUDA_MAIN_STREAM, &to);
 		return NULL;
 	}
-	gpuscan_cuda_columns_free(device, stream, &from);
+	gpuscan_cuda_columns_free(device, CUDA_MAIN_STREAM, &from);
 	chunk->address = to.address;
 	chunk->tier = to.tier;
 	return chunk;

@@ -21,6 +21,9 @@
 
 struct CudaBatch;
 
+/* The main thread's stream; the others, which do not block, neither wait for it nor it for them. */
+#define CUDA_MAIN_STREAM NULL
+
 /* Where something lies that kernels read; size 0: nowhere */
 typedef struct CudaPlace
 {
@@ -62,7 +65,6 @@ typedef struct CudaColumns
 {
 	_Atomic uint64_t used; /* bytes of device memory */
 	uint64_t limit;		   /* of the last request that began; the main thread's */
-	CUstream stream;	   /* the same */
 	CudaPinned pinned;
 
 	/* What is made of segments and dictionaries, segment.c */
@@ -70,7 +72,7 @@ typedef struct CudaColumns
 	struct CudaMirror *mirrors; /* the one used last comes first */
 } CudaColumns;
 
-extern bool gpuscan_cuda_columns_open(GpuScanDevice *device);
+extern void gpuscan_cuda_columns_init(GpuScanDevice *device);
 extern void gpuscan_cuda_columns_close(GpuScanDevice *device);
 
 /*

@@ -214,6 +214,7 @@ struct GpuScanRequest
 	CudaLane *lane;
 	GpuScanRequestOptions options;
 	CpuPlan *plan;
+	atomic_bool cancel; /* the same as `ended`, for threads that make columns */
 
 	/* Under the device's lock */
 	bool ended;

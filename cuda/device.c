@@ -92,7 +92,7 @@ open_context(GpuScanDevice *device, int number, const char **error)
 		return false;
 	}
 	if (gpuscan_cuda.context_set_current(device->context) != CUDA_SUCCESS ||
-		!gpuscan_cuda_pool_open(device) || !gpuscan_cuda_columns_open(device))
+		!gpuscan_cuda_pool_open(device))
 	{
 		(void) gpuscan_cuda.primary_context_release(device->device);
 		*error = "the CUDA device's context cannot be used";
@@ -121,6 +121,7 @@ cuda_open(int number, uint32_t threads, const char **error)
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->messages.lock, NULL);
 	gpuscan_cuda_kernels_init(device);
+	gpuscan_cuda_columns_init(device);
 	if (!gpuscan_cuda_fill_open(device, threads))
 	{
 		cuda_close(device);
@@ -144,6 +145,7 @@ static void
 end_request(GpuScanRequest *request)
 {
 	request->ended = true;
+	atomic_store(&request->cancel, true);
 	pthread_cond_signal(&request->lane->wake);
 }
 

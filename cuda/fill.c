@@ -216,7 +216,7 @@ make_columns(CudaFiller *filler, CudaBatch *batch)
 	CpuPartial **partial = &request->partials[filler->number];
 
 	if (*partial == NULL)
-		*partial = gpuscan_cpu_partial_create(request->plan, 0, NULL, NULL);
+		*partial = gpuscan_cpu_partial_create(request->plan, 0, NULL, &request->cancel);
 	if (*partial == NULL || !batch_is_valid(request, &batch->batch))
 		return 0;
 	gpuscan_cpu_fill(*partial, &batch->batch);

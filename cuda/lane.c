@@ -180,6 +180,8 @@ set_up(GpuScanRequest *request)
 
 	if (atomic_load(&request->device->failed))
 		return GPUSCAN_DEVICE_FAILED;
+	if (request->options.only_fills)
+		return GPUSCAN_OK;
 	TRY(CUDA(context_set_current(request->device->context)));
 	TRY(open_lane(request));
 	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
@@ -336,7 +338,7 @@ take_batches(GpuScanRequest *request, CudaSlot *slot)
 		batch->ndeferred = 0;
 		if (code == GPUSCAN_OK && !measure_batch(request, &batch->batch, &pinned, &ntuples))
 			code = GPUSCAN_INVALID;
-		if (code != GPUSCAN_OK)
+		if (code != GPUSCAN_OK || request->options.only_fills)
 		{
 			if (request->options.program->aggregate)
 				request->code = code;
@@ -598,6 +600,7 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 			return (GpuScanCode) slot->result->code;
 		request->stats.passed += slot->result->passed;
 		request->stats.tuples += slot->result->cached;
+		request->stats.blocks_skipped += slot->result->skipped;
 		*deferred += slot->result->deferred;
 		if (slot->result->waiting == 0)
 			return GPUSCAN_OK;

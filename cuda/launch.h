@@ -60,8 +60,9 @@ typedef struct CudaRange
 {
 	uint64_t chunks; /* uint64_t[], the address of each input's GpuScanChunk */
 	uint64_t runs;	 /* GpuScanRows[] */
-	uint32_t nruns;
-	uint32_t nrows; /* of all runs */
+	uint16_t nruns;
+	uint16_t nblocks; /* whose tuples they are */
+	uint32_t nrows;	  /* of all runs */
 } CudaRange;
 
 typedef struct CudaSegment
@@ -80,7 +81,8 @@ typedef struct CudaResult
 	uint64_t waiting;
 	uint64_t deferred;
 	uint64_t passed;
-	uint64_t cached; /* tuples of columns that k_cached is done with */
+	uint64_t cached;  /* tuples of columns that k_cached is done with */
+	uint64_t skipped; /* blocks of ranges of which no tuple can pass the filter */
 } CudaResult;
 
 /*

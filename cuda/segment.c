@@ -250,8 +250,10 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at
 	{
 		const GpuScanCachedRange *range = &segment->ranges[r];
 
-		ranges[r] = (CudaRange){
-			.chunks = address + at.addresses, .runs = address + at.runs, .nruns = range->nruns};
+		ranges[r] = (CudaRange){.chunks = address + at.addresses,
+								.runs = address + at.runs,
+								.nruns = (uint16_t) range->nruns,
+								.nblocks = (uint16_t) range->nblocks};
 		for (uint32_t i = 0; i < range->nruns; i++)
 		{
 			ranges[r].nrows += range->runs[i].n;
@@ -377,7 +379,7 @@ gpuscan_cuda_forget_segment(GpuScanDevice *device, GpuScanCachedSegment *segment
 	(void) gpuscan_cuda.context_set_current(device->context);
 	pthread_mutex_lock(&columns->lock);
 	if (segment->prepared != NULL)
-		free_prepared(device, columns->stream, segment->prepared);
+		free_prepared(device, CUDA_MAIN_STREAM, segment->prepared);
 	segment->prepared = NULL;
 	pthread_mutex_unlock(&columns->lock);
 }
@@ -392,6 +394,6 @@ gpuscan_cuda_forget_dictionary(GpuScanDevice *device, const GpuScanDictionary *d
 	pthread_mutex_lock(&columns->lock);
 	mirror = unlink_mirror(device, dictionary);
 	if (mirror != NULL)
-		release_mirror(device, columns->stream, mirror);
+		release_mirror(device, CUDA_MAIN_STREAM, mirror);
 	pthread_mutex_unlock(&columns->lock);
 }

@@ -226,11 +226,11 @@ SET max_parallel_workers_per_gather = 0;
 
 -- Whatever fails, the replaced plan runs
 SET gpuscan.inject_fault = 'device-error:push';
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 SET gpuscan.inject_fault = 'device-error:finish';
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 RESET gpuscan.inject_fault;
-SELECT * FROM try('SELECT count(*), sum(id) FROM p');
+SELECT * FROM try('SELECT count(*), sum(id) FROM p1');
 
 -- What is there, and away with it
 VACUUM ANALYZE fed, p1, p2;
@@ -242,6 +242,37 @@ SELECT gpuscan_evict('p') > 0 AS evicted;
 SELECT count(*) FROM gpuscan_cache WHERE relation IN ('fed'::regclass, 'p1'::regclass, 'p2'::regclass);
 SELECT gpuscan_prewarm('p', '{id,v}'), gpuscan_prewarm('fed');
 SELECT cached('SELECT sum(v) FROM p WHERE id > 0'), cached('SELECT sum(id) FROM fed WHERE v > 3');
+-- The planner knows: these queries are PostgreSQL's while their columns are not cached.
+CREATE FUNCTION whose(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE plan text;
+BEGIN
+  EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+  RETURN CASE WHEN plan LIKE '%GpuAgg%' THEN 'ours' ELSE 'PostgreSQL''s' END;
+END $$;
+VACUUM ANALYZE fed, p1, p2;
+ALTER TABLE fed SET (parallel_workers = 8);
+ALTER TABLE p1 SET (parallel_workers = 8);
+ALTER TABLE p2 SET (parallel_workers = 8);
+SELECT gpuscan_evict('p') + gpuscan_evict('fed') > 0 AS evicted;
+SET gpuscan.force = off;
+SET gpuscan.request_cost = 1;
+SET gpuscan.tuple_cost = 0.05;
+SET seq_page_cost = 100;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET max_parallel_workers_per_gather = 8;
+SELECT whose('SELECT count(*) FROM fed'), whose('SELECT sum(v) FROM fed'), whose('SELECT sum(id) FROM fed'), whose('SELECT sum(v) FROM p');
+SELECT gpuscan_prewarm('fed', '{v}'), gpuscan_prewarm('p', '{v}');
+SELECT whose('SELECT count(*) FROM fed'), whose('SELECT sum(v) FROM fed'), whose('SELECT sum(id) FROM fed'), whose('SELECT sum(v) FROM p');
+SELECT gpuscan_evict('p') + gpuscan_evict('fed') > 0 AS evicted;
+SELECT whose('SELECT count(*) FROM fed'), whose('SELECT sum(v) FROM fed'), whose('SELECT sum(id) FROM fed'), whose('SELECT sum(v) FROM p');
+SET gpuscan.force = on;
+SET max_parallel_workers_per_gather = 0;
+RESET gpuscan.request_cost;
+RESET gpuscan.tuple_cost;
+RESET seq_page_cost;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
 SELECT gpuscan_prewarm('p', '{nothing}');
 SELECT gpuscan_prewarm('p', '{NULL}');
 CREATE ROLE gpuscan_cache_nobody;

@@ -64,6 +64,7 @@ no_requests_left($node, 'no request is left');
 my $log = slurp_file($node->logfile);
 like($log, qr/FATAL:  gpuscan device "cpu" failed/, 'the log says that it failed');
 unlike($log, qr/alone/, 'it is not left alone');
+sql("SELECT gpuscan_evict('t')");
 my $cost = cost_of($grouped);
 $node->stop('fast');
 

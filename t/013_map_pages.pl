@@ -100,6 +100,9 @@ $node->safe_psql('postgres', 'VACUUM t');
 all_cached('updated and vacuumed');
 $node->safe_psql('postgres', 'VACUUM FREEZE t');
 all_cached('frozen');
+# with no question in between
+$node->safe_psql('postgres', 'UPDATE t SET v = 7 WHERE id = 20001; VACUUM t');
+all_cached('updated and vacuumed at once');
 
 # Changed and settled again with no query in between
 $node->safe_psql('postgres', 'UPDATE t SET v = 7 WHERE id IN (100, 32700); VACUUM t');

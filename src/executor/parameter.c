@@ -120,6 +120,7 @@ gpuscan_parameter_evaluate_each(void *arg, Expr *expr, const GpuScanColumnValues
 	ExprContext *econtext = CreateExprContext(node->css.ss.ps.state);
 	Expr *over_value = (Expr *) replace_column_mutator((Node *) expr, NULL);
 	ExprState *state = ExecInitExpr(over_value, NULL);
+	Size size = 0;
 	int16 typlen;
 	bool typbyval;
 
@@ -139,8 +140,14 @@ gpuscan_parameter_evaluate_each(void *arg, Expr *expr, const GpuScanColumnValues
 			flags[i] = GPUSCAN_NULL;
 		else
 		{
-			flags[i] = 0;
-			results[i] = datumCopy(results[i], typbyval, typlen);
+			size += typbyval ? 0 : datumGetSize(results[i], typbyval, typlen);
+			if (size > GPUSCAN_MAX_PROGRAM_SIZE)
+				flags[i] = GPUSCAN_ERROR; /* what came before fills a Program */
+			else
+			{
+				flags[i] = 0;
+				results[i] = datumCopy(results[i], typbyval, typlen);
+			}
 		}
 	}
 	FreeExprContext(econtext, true);

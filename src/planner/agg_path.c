@@ -255,6 +255,9 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 		return;
 	}
 
+	pages -=
+		gpuscan_cost_cached_pages(root, relids, rte->relid, compiled->attnums, compiled->ncolumns);
+
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = output_rel;

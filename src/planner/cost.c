@@ -4,7 +4,7 @@
  *	  What an offloaded node costs, in PostgreSQL's units.
  *
  * Reading a page costs what a sequential scan pays for it: the backend reads
- * it.  A tuple and each operation on it cost less than in PostgreSQL's
+ * it.  One whose columns are cached is not read, and costs nothing.  A tuple and each operation on it cost less than in PostgreSQL's
  * executor by what gpuscan.tuple_cost and gpuscan.operator_cost say; a row that
  * comes back costs a PostgreSQL tuple again.
  *
@@ -18,8 +18,11 @@
 
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
 #include "planner/planner.h"
 #include "service/client.h"
+#include "utils/lsyscache.h"
 
 /* Of the costs of a tuple and of its operations */
 #define GPU_SHARE 0.2
@@ -55,6 +58,50 @@ gpuscan_cost_values(Path *path, double tuples, int ncolumns)
 
 	path->startup_cost += cost * ncolumns;
 	path->total_cost += cost * ncolumns;
+}
+
+/* Pages of one relation that need not be read, with some attributes of its parent. */
+static double
+cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const AttrNumber *attnums, int n)
+{
+	double cached = n == 0 ? gpuscan_client_cached_pages(relid, 0) : rel->pages;
+
+	for (int i = 0; i < n && cached > 0; i++)
+	{
+		AttrNumber attnum = attnums[i];
+
+		if (relid != parent)
+			attnum = get_attnum(relid, get_attname(parent, attnum, false));
+		cached = Min(cached, gpuscan_client_cached_pages(relid, attnum));
+	}
+
+	/* what is not all-visible is read all the same */
+	return Min(cached, rel->pages) * rel->allvisfrac;
+}
+
+/*
+ * Pages of an aggregation that need not be read, as far as the service has told:
+ * their columns are cached.
+ *
+ * A plan that is kept, of a prepared statement, does not learn of what comes later.
+ * Nor does a table come into the cache by queries for which PostgreSQL's plan
+ * costs less: but once it is there, ours do.
+ */
+double
+gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent, const AttrNumber *attnums,
+						  int n)
+{
+	double pages = 0;
+	ListCell *lc;
+
+	foreach(lc, relids)
+	{
+		int rti = lfirst_int(lc);
+
+		pages += cached_pages(find_base_rel(root, rti), planner_rt_fetch(rti, root)->relid, parent,
+							  attnums, n);
+	}
+	return pages;
 }
 
 /* The operations of a tuple in a Program: decoding, computing, grouping. */

@@ -53,6 +53,8 @@ extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 /* cost.c */
 extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,
 						 double passed, int operations, double rows, Cost cost_per_row);
+extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
+										const AttrNumber *attnums, int n);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
 extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
 

@@ -52,6 +52,7 @@ gpuscan_cache_setup(void)
 	ctl.hcxt = gpuscan_cache_context;
 	gpuscan_cache_tables =
 		hash_create("gpuscan cached tables", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	gpuscan_cache_clear_coverage();
 }
 
 /* ---- tables ---- */
@@ -75,7 +76,10 @@ free_table(Table *table)
 	for (uint32 i = 0; i < table->nranges; i++)
 	{
 		if (table->ranges[i] != NULL)
+		{
 			gpuscan_cache_free_state(table->key.device, table->ranges[i]);
+			gpuscan_cache_count_range(table, 0, -1);
+		}
 	}
 	if (table->nranges > 0)
 	{
@@ -183,6 +187,7 @@ drop_range(Table *table, uint32 range)
 	{
 		gpuscan_cache_free_state(table->key.device, table->ranges[range]);
 		table->ranges[range] = NULL;
+		gpuscan_cache_count_range(table, 0, -1);
 	}
 }
 
@@ -351,7 +356,7 @@ gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill)
 	if (table == NULL || fill->state.range >= table->nranges)
 		return NULL;
 	use->nfills++;
-	gpuscan_cache_expect_chunks(use, use->columns[fill->layout]);
+	gpuscan_cache_expect_chunks(use, use->columns[fill->layout], &fill->state);
 	columns = MemoryContextAlloc(use->context, sizeof(GpuScanFill));
 	columns->dictionaries = use->dictionaries[fill->layout];
 	columns->chunks = MemoryContextAllocZero(use->context, n * sizeof(GpuScanChunk *));
@@ -394,6 +399,7 @@ set_state(GpuScanCacheUse *use, Table *table, const GpuScanRangeState *state)
 		return false;
 	*old = *state;
 	table->ranges[state->range] = old;
+	gpuscan_cache_count_range(table, 0, 1);
 	return true;
 }
 
@@ -403,10 +409,8 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 {
 	Table *table = use->tables[fill->layout];
 	uint32 range = fill->state.range;
-	uint32 ntuples = 0;
+	uint32 ntuples = count_tuples(&fill->state);
 
-	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
-		ntuples += fill->state.ntuples[i];
 	use->nfills--;
 	table->loading[range] = 0;
 	good = good && !table->dead && set_state(use, table, &fill->state);

@@ -140,6 +140,12 @@ extern HTAB *gpuscan_cache_tables;
 extern Table *
 gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *question, uint32 npages);
 
+/* coverage.c */
+
+/* Counts a range that has come (1) or gone (-1), of a column, or with attribute number 0 of the table. */
+extern void gpuscan_cache_count_range(const Table *table, int attnum, int change);
+extern void gpuscan_cache_clear_coverage(void);
+
 /* cache_segment.c */
 
 /* To be called before anything that is known of a range changes, or a chunk of it moves. */
@@ -169,6 +175,16 @@ static inline Chunk *
 get_chunk(const Column *column, uint32 range)
 {
 	return range < column->nslots ? column->chunks[range] : NULL;
+}
+
+static inline uint32
+count_tuples(const GpuScanRangeState *state)
+{
+	uint32 n = 0;
+
+	for (int i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+		n += state->ntuples[i];
+	return n;
 }
 
 /* ---- cache_memory.c ---- */
@@ -207,7 +223,8 @@ extern void gpuscan_cache_use_column(const GpuScanCacheUse *use, Column *column)
 extern void gpuscan_cache_release_column(Column *column);
 
 /* Makes room in the device's own memory for the chunks that batches under way will bring. */
-extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns);
+extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns,
+										const GpuScanRangeState *state);
 
 /*
  * Whether ranges that are missing may be loaded with nobody waiting for them.  Not

@@ -159,7 +159,12 @@ gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background)
 static void
 free_chunk(const GpuScanOpenDevice *device, Chunk *chunk)
 {
-	count(device, tier_of(device, chunk->chunk), -(int64) chunk->chunk->size);
+	GpuScanTier tier = tier_of(device, chunk->chunk);
+
+	/* another may have its place */
+	if (tier == GPUSCAN_TIER_DEVICE)
+		is_tidy = false;
+	count(device, tier, -(int64) chunk->chunk->size);
 	device->ops->free_chunk(device->device, chunk->chunk);
 	pfree(chunk);
 }
@@ -184,6 +189,7 @@ gpuscan_cache_drop_chunk(Column *column, uint32 range)
 	if (chunk == UNFIT)
 		return;
 	column->nchunks--;
+	gpuscan_cache_count_range(column->table, column->attnum + 1, -1);
 	column->bytes[tier_of(device, chunk->chunk)] -= chunk->chunk->size;
 	if (chunk->pins > 0)
 		chunk->dropped = true;
@@ -440,6 +446,7 @@ gpuscan_cache_put_chunk(const GpuScanCacheUse *use, Column *column, uint32 range
 	chunk->chunk = made;
 	set_chunk(column, range, chunk);
 	column->nchunks++;
+	gpuscan_cache_count_range(column->table, column->attnum + 1, 1);
 	count_chunk(column, range, tier);
 	count(use->device, tier, made->size);
 	is_tidy = false;
@@ -449,8 +456,10 @@ gpuscan_cache_put_chunk(const GpuScanCacheUse *use, Column *column, uint32 range
 }
 
 void
-gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns)
+gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns,
+							const GpuScanRangeState *state)
 {
+	uint32 ntuples = count_tuples(state);
 	uint64 bytes = 0;
 
 	if (!has_tiers(use->device))
@@ -462,6 +471,8 @@ gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *const *columns)
 		if (column->nchunks > 0)
 			bytes += (column->bytes[GPUSCAN_TIER_DEVICE] + column->bytes[GPUSCAN_TIER_HOST]) /
 					 column->nchunks;
+		else
+			bytes += ntuples * gpuscan_columns_value_size[column->cls];
 	}
 	(void) make_room_for(use, GPUSCAN_TIER_DEVICE, bytes * use->nfills);
 }
@@ -481,8 +492,14 @@ gpuscan_cache_use_column(const GpuScanCacheUse *use, Column *column)
 void
 gpuscan_cache_release_column(Column *column)
 {
+	const GpuScanOpenDevice *device = column->table->key.device;
+
 	column->users--;
-	is_tidy = false;
+	if (used_bytes(device, GPUSCAN_TIER_HOST) > tier_limit(device, GPUSCAN_TIER_HOST) ||
+		(has_tiers(device) &&
+		 (column->bytes[GPUSCAN_TIER_HOST] > 0 ||
+		  used_bytes(device, GPUSCAN_TIER_DEVICE) > spare_limit(device, GPUSCAN_TIER_DEVICE))))
+		is_tidy = false;
 }
 
 /* The column of a device used last of those with chunks in the host's memory; NULL: none. */

@@ -93,6 +93,12 @@ extern GpuScanClient *gpuscan_client_join(GpuScanClientName leader, const char *
 extern const GpuScanCacheRow *gpuscan_client_cache_rows(uint32 *nrows);
 extern uint64 gpuscan_client_cache_evict(Oid database, Oid relid);
 
+/*
+ * For planners: pages of which the column, or for 0 what a count of rows needs, is in the cache of the
+ * device that will get a query, as far as is known.
+ */
+extern double gpuscan_client_cached_pages(Oid relid, int attnum);
+
 /* Processes that can keep the device busy. */
 extern int gpuscan_client_feeders(void);
 

@@ -78,6 +78,7 @@ struct Request
 	uint32 npushed;					 /* batches passed on */
 	uint32 ndone_seen;				 /* of ndone, by the main thread */
 	uint32 nresults;				 /* result areas filled */
+	bool background;				 /* it only loads columns */
 	bool finishing;
 	bool exhausted; /* the last row is in a result area */
 	bool ending;
@@ -366,7 +367,6 @@ begin(Request *request)
 {
 	GpuScanChannel *chan;
 	char device[sizeof(chan->device)];
-	bool background;
 
 	request->mapping = gpuscan_mapping_take(request->slot->channel);
 	if (request->mapping == NULL)
@@ -405,7 +405,7 @@ begin(Request *request)
 		return true;
 	}
 	strlcpy(device, chan->device, sizeof(device));
-	background = chan->background;
+	request->background = chan->background;
 	set_device(request, gpuscan_devices_take(device));
 	if (chan->pass.mask >= GPUSCAN_MAX_PASSES || (chan->pass.mask & (chan->pass.mask + 1)) != 0 ||
 		chan->pass.number > chan->pass.mask)
@@ -422,8 +422,8 @@ begin(Request *request)
 			.groups_expected = chan->groups_expected,
 			.memory_limit = (uint64) request->slot->memory_mb * 1024 * 1024,
 			.device_memory_limit = gpuscan_devices_memory_limit(request->device->entry),
-			.columns_limit = gpuscan_cache_columns_limit(request->device, background),
-			.only_fills = background,
+			.columns_limit = gpuscan_cache_columns_limit(request->device, request->background),
+			.only_fills = request->background,
 			.arg = request,
 			.batch_done = batch_done,
 			.finish_done = finish_done,
@@ -436,7 +436,7 @@ begin(Request *request)
 		if (request->running != NULL && request->program->aggregate &&
 			request->device->ops->push_cached != NULL)
 			request->cache = gpuscan_cache_use(request->device, request->program, request->layouts,
-											   request->nlayouts, background);
+											   request->nlayouts, request->background);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
 	}
 	return true;
@@ -663,9 +663,9 @@ finish(Request *request)
 		reject(request, "it was finished before its last batch was done");
 		return false;
 	}
-	if (request->program == NULL || !request->program->aggregate)
+	if (request->program == NULL || !request->program->aggregate || request->background)
 	{
-		reject(request, "a scan was finished");
+		reject(request, "a request without a result was finished");
 		return false;
 	}
 	request->finishing = true;

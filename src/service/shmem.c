@@ -96,6 +96,11 @@ shmem_startup(void)
 			pg_atomic_init_u64(&entry->served, 0);
 			pg_atomic_init_u64(&entry->memory_used, 0);
 		}
+		for (int i = 0; i < GPUSCAN_COVERAGE_PLACES; i++)
+		{
+			pg_atomic_init_u64(&gpuscan_shared->coverage[i].key, 0);
+			pg_atomic_init_u32(&gpuscan_shared->coverage[i].ranges, 0);
+		}
 		gpuscan_shared->nslots = gpuscan_max_requests;
 		gpuscan_shared->doorbells =
 			(pg_atomic_uint32 *) ((char *) gpuscan_shared + doorbells_offset());

@@ -97,6 +97,15 @@ typedef struct GpuScanDeviceEntry
 #define GPUSCAN_MAX_DEVICES 16
 #define GPUSCAN_MAX_DEVICE_ENTRIES (GPUSCAN_MAX_DEVICES + 1)
 
+/* A column's, or with attribute number 0 a relation's, ranges in the cache; see coverage.c */
+typedef struct GpuScanCoverage
+{
+	pg_atomic_uint64 key;
+	pg_atomic_uint32 ranges; /* of all devices; 0: the place is free */
+} GpuScanCoverage;
+
+#define GPUSCAN_COVERAGE_PLACES 4096
+
 typedef struct GpuScanShared
 {
 	pg_atomic_uint32 starts;   /* of the service so far; its generations */
@@ -117,6 +126,8 @@ typedef struct GpuScanShared
 
 	pg_atomic_uint32 ndevices; /* entries filled in; none goes away */
 	GpuScanDeviceEntry devices[GPUSCAN_MAX_DEVICE_ENTRIES];
+
+	GpuScanCoverage coverage[GPUSCAN_COVERAGE_PLACES];
 
 	int nslots;
 	pg_atomic_uint32 *doorbells; /* one a slot: the backend has news */

@@ -182,13 +182,15 @@ gpuscan_service_main(Datum arg)
 	{
 		WaitEvent event;
 		uint64 count;
+		bool untidy;
 
 		ResetLatch(MyLatch);
 		handle_interrupts();
 		gpuscan_request_serve_all();
+		untidy = gpuscan_cache_tidy(!gpuscan_request_is_pending());
 		gpuscan_devices_look();
 		gpuscan_mapping_sweep();
-		if (gpuscan_cache_tidy(!gpuscan_request_is_pending()))
+		if (untidy)
 			continue;
 
 		/* The exchange is a full barrier: who comes later sees it, and wakes us. */

@@ -210,6 +210,7 @@ class Reader(Session):
             'SELECT count(*), sum(length(big)) FROM {t} WHERE s LIKE \'key 1%\'',
             'SELECT count(extra), sum(extra), sum(v) FROM {t}',
             'SELECT id % 100, count(*), sum(v), max(n), count(s) FROM {t} GROUP BY id % 100',
+            'SELECT count(*), count(s), min(id), max(v), min(n), max(n), min(d), max(f) FROM {t} WHERE id >= {low}',
             'SELECT count(*), sum(n) FROM {t} WHERE d >= timestamp \'2026-01-01 02:00\' AND v > 0',
         )).format(t=table, low=low)
 

@@ -222,7 +222,10 @@ test_unfit(void)
 	free_table(table);
 }
 
-/* Headers that lie show where they are believed: of whole ranges, by Programs that need no more. */
+/*
+ * Headers that lie show where they are believed: of whole ranges, by Programs that
+ * need no more, on the cpu device, for which reading columns takes longer.
+ */
 static void
 test_summary(void)
 {
@@ -247,7 +250,8 @@ test_summary(void)
 		}
 		whole = run_cached(programs[p], layout, table, columns, 1, 1);
 		part = run_cached(programs[p], layout, table, columns, 1, 2);
-		ok(same(whole, expected) == (p == 1), "headers are believed, Program %d", p);
+		ok(same(whole, expected) == (p == 1 || device_ops != &gpuscan_cpu_device),
+		   "headers are believed, Program %d", p);
 		ok(same(part, expected), "but not of a part of a range, Program %d", p);
 		release(whole);
 		release(part);

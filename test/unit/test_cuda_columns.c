@@ -86,8 +86,8 @@ read_back(uint64_t address, size_t size, uint32_t tier)
 		return copy;
 	}
 	gpuscan_cuda.context_set_current(device->context);
-	gpuscan_cuda.copy_to_host(copy, address, size, device->columns.stream);
-	gpuscan_cuda.stream_synchronize(device->columns.stream);
+	gpuscan_cuda.copy_to_host(copy, address, size, CUDA_MAIN_STREAM);
+	gpuscan_cuda.stream_synchronize(CUDA_MAIN_STREAM);
 	return copy;
 }
 
@@ -718,6 +718,9 @@ main(void)
 		load_fake("libcuda.so.1");
 		load_fake("libnvrtc.so.13");
 	}
+	/* before any thread calls them */
+	if (gpuscan_cuda_driver_open(&(const char *){NULL}))
+		replace_functions();
 	cpu = gpuscan_cpu_device.open(0, 1, &(const char *){NULL});
 	layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
 	program = make_program(0);
@@ -739,7 +742,6 @@ main(void)
 
 	table = make_pages(9000);
 	expected = expect_columns(program, table);
-	replace_functions();
 	test_pinned();
 	test_faults(program, table, expected, "no memory once", CUDA_ERROR_OUT_OF_MEMORY, false,
 				UINT64_MAX);
@@ -747,8 +749,6 @@ main(void)
 	test_faults(program, table, expected, "no memory, columns in the host's",
 				CUDA_ERROR_OUT_OF_MEMORY, true, 0);
 	test_faults(program, table, expected, "context lost", ERROR_LAUNCH_FAILED, true, UINT64_MAX);
-	gpuscan_cuda = real;
-
 	free_expected(expected);
 	free_table(table);
 	free(program);

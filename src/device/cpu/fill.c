@@ -86,6 +86,12 @@ collect(CpuPartial *partial, const GpuScanBatch *batch, const CpuPhase *phase,
 	return tuples->n == 0 || collect_chunk(partial, phase, decode, values, at);
 }
 
+static bool
+is_cancelled(const CpuPartial *partial)
+{
+	return atomic_load_explicit(partial->cancel, memory_order_relaxed);
+}
+
 /* Decodes inputs one by one. */
 static void
 collect_fit(CpuPartial *partial, const GpuScanBatch *batch, const GpuScanLayout *layout,
@@ -93,7 +99,7 @@ collect_fit(CpuPartial *partial, const GpuScanBatch *batch, const GpuScanLayout 
 {
 	const GpuScanProgram *program = partial->plan->program;
 
-	for (int i = 0; i < program->ninputs; i++)
+	for (int i = 0; i < program->ninputs && !is_cancelled(partial); i++)
 	{
 		GpuScanInput input = GPUSCAN_INPUTS(program)[i];
 		CpuPhase phase = {.ninputs = 1, .inputs = &input};
@@ -135,7 +141,7 @@ gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch)
 		if (!collect(partial, batch, &plan->phases[CPU_FILL], &plan->layouts[layout][CPU_FILL],
 					 values))
 			collect_fit(partial, batch, plan->layout_sources[layout], values);
-		for (int i = 0; i < program->ninputs; i++)
+		for (int i = 0; i < program->ninputs && !is_cancelled(partial); i++)
 		{
 			unsigned cls = GPUSCAN_REG_CLASSES(program)[GPUSCAN_INPUTS(program)[i].reg];
 
