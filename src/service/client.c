@@ -384,6 +384,7 @@ oldest_pushed(const GpuScanClient *client)
 GpuScanClientBatch *
 gpuscan_client_completed(GpuScanClient *client, bool wait)
 {
+	bool failed = has_failed(client);
 	uint32 index;
 	bool done;
 	bool is_question;
@@ -393,7 +394,7 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 
 	index = oldest_pushed(client);
 	is_question = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY;
-	if (has_failed(client) && !is_question)
+	if (failed && !is_question)
 		return NULL;
 	if (wait)
 		wait_for(client, GPUSCAN_WAIT_BATCH + index);
@@ -401,7 +402,8 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 	pg_read_barrier();
 
 	/* A batch that failed is done too, after its failure was set; an answer is right in any case. */
-	return !done || (has_failed(client) && !is_question) ? NULL : &client->channel->batches[index];
+	failed = has_failed(client);
+	return done && (!failed || is_question) ? &client->channel->batches[index] : NULL;
 }
 
 GpuScanClientBatch *
