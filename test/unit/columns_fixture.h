@@ -14,6 +14,7 @@
 
 static GpuScanDevice *device;
 static uint64_t columns_limit = UINT64_C(1) << 30;
+static bool only_fills = false;
 
 enum
 {
@@ -150,6 +151,7 @@ begin(const GpuScanProgram *program, const GpuScanLayout *const *layout, Run **r
 	GpuScanRequest *request = NULL;
 
 	options.columns_limit = columns_limit;
+	options.only_fills = only_fills;
 	device_ops->begin(device, &options, &request);
 	return request;
 }

@@ -313,6 +313,31 @@ test_end(GpuScanProgram *program, Table *table, const Columns *expected, uint32_
 	device_ops->close(device);
 }
 
+/* A request that only loads */
+static void
+test_only_fills(GpuScanProgram *program, Table *table, const Columns *expected)
+{
+	const GpuScanLayout *const layouts[] = {layout};
+	Columns *columns = calloc(1, sizeof(Columns));
+	GpuScanRequest *request;
+	Run *run;
+
+	open_cuda(1);
+	only_fills = true;
+	request = begin(program, layouts, &run);
+	only_fills = false;
+	push_filling(request, program, table, columns);
+	WAIT_FOR(run, run->answered == columns->nranges);
+	device_ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	ok(run->batch_code == GPUSCAN_OK && count_wrong(columns, expected, true) == 0,
+	   "columns of a request that only loads");
+	release(run);
+	free_columns(columns);
+	ok(status().memory_used == 0, "are given back");
+	device_ops->close(device);
+}
+
 /* A batch that is not well formed */
 static void
 test_invalid(GpuScanProgram *program, Table *table)
@@ -734,6 +759,7 @@ main(void)
 	test_threads(program, table, expected);
 	test_end(program, table, expected, 1);
 	test_end(program, table, expected, 3);
+	test_only_fills(program, table, expected);
 	test_invalid(program, table);
 	test_segment(program, table, expected);
 	test_dictionary(table);
