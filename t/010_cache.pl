@@ -109,6 +109,7 @@ cmp_ok(blocks($primary, 'Read', $large), '>', 0, 'a part is read');
 my $part = blocks($primary, 'Cached', $large);
 same_answer($primary, $large, 'a column that does not fit') for 1 .. 3;
 is(blocks($primary, 'Cached', $large), $part, 'the same part stays');
+is(blocks($primary, 'Loaded', $large), 0, 'and the rest is not loaded again in vain');
 cmp_ok($primary->safe_psql('postgres', 'SELECT sum(bytes) FROM gpuscan_cache'), '<=', 1024 * 1024, 'within the limit');
 
 # Other columns drive it out.

@@ -92,6 +92,8 @@ struct GpuScanCacheUse
 	uint32 nanswers;
 	uint32 max_answers;
 	uint32 reloads_left;
+	bool knows_room; /* may_load has been found out */
+	bool may_load;
 	uint32 nfills;	 /* batches under way that fill */
 	bool more;		 /* other answers will follow */
 	bool incomplete; /* blocks are to be read besides */
@@ -227,9 +229,9 @@ extern void gpuscan_cache_expect_chunks(const GpuScanCacheUse *use, Column *cons
 										const GpuScanRangeState *state);
 
 /*
- * Whether ranges that are missing may be loaded with nobody waiting for them.  Not
- * to the last byte, or what does not fit would be read again and again.
+ * Whether ranges that are missing are worth loading: there is room, or can be made,
+ * though not to the last byte, or what does not fit would be loaded again and again.
  */
-extern bool gpuscan_cache_has_spare_room(const GpuScanOpenDevice *device);
+extern bool gpuscan_cache_may_load(GpuScanCacheUse *use);
 
 #endif /* GPUSCAN_CACHE_IMPL_H */

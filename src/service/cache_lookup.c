@@ -49,9 +49,7 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	if (has_unfit && state != NULL && state->map_lsn == map_lsn)
 		return RANGE_UNFIT;
 	if (!complete)
-		return is_loading || (use->background && !gpuscan_cache_has_spare_room(use->device))
-				   ? RANGE_USELESS
-				   : RANGE_TO_LOAD;
+		return is_loading || !gpuscan_cache_may_load(use) ? RANGE_USELESS : RANGE_TO_LOAD;
 
 	if (state->map_lsn != map_lsn)
 	{

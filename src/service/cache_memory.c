@@ -139,14 +139,6 @@ gpuscan_cache_count_overhead(const GpuScanOpenDevice *device, int64 bytes)
 	count(device, GPUSCAN_TIER_HOST, bytes);
 }
 
-bool
-gpuscan_cache_has_spare_room(const GpuScanOpenDevice *device)
-{
-	return used_bytes(device, GPUSCAN_TIER_HOST) < spare_limit(device, GPUSCAN_TIER_HOST) ||
-		   (has_tiers(device) &&
-			used_bytes(device, GPUSCAN_TIER_DEVICE) < spare_limit(device, GPUSCAN_TIER_DEVICE));
-}
-
 uint64
 gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background)
 {
@@ -417,6 +409,29 @@ make_room_for(const GpuScanCacheUse *use, GpuScanTier tier, uint64 bytes)
 	};
 
 	return bytes <= limit && make_room(&room);
+}
+
+static bool
+may_load_into(const GpuScanCacheUse *use, GpuScanTier tier)
+{
+	Room room = {
+		.device = use->device,
+		.tier = tier,
+		.target = spare_limit(use->device, tier),
+		.before = use->background ? 0 : use->began,
+	};
+
+	return tier_limit(use->device, tier) > 0 && (!is_full(&room) || find_victim(&room) != NULL);
+}
+
+bool
+gpuscan_cache_may_load(GpuScanCacheUse *use)
+{
+	if (!use->knows_room)
+		use->may_load = may_load_into(use, GPUSCAN_TIER_HOST) ||
+						(has_tiers(use->device) && may_load_into(use, GPUSCAN_TIER_DEVICE));
+	use->knows_room = true;
+	return use->may_load;
 }
 
 void
