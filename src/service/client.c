@@ -386,22 +386,28 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 {
 	uint32 index;
 	bool done;
+	bool failed;
 	bool is_question;
 
+	failed = has_failed(client);
 	if (client->nreleased == client->npushed)
 		return NULL;
 
 	index = oldest_pushed(client);
 	is_question = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY;
-	if (has_failed(client) && !is_question)
+	if (failed && !is_question)
 		return NULL;
 	if (wait)
 		wait_for(client, GPUSCAN_WAIT_BATCH + index);
 	done = pg_atomic_read_u32(&client->chan->batches[index].done) != 0;
 	pg_read_barrier();
 
-	/* A batch that failed is done too, after its failure was set; an answer is right in any case. */
-	return !done || (has_failed(client) && !is_question) ? NULL : &client->channel->batches[index];
+	/*
+	 * A batch that failed is done too, after its failure was set; an answer is right in any case.
+	 * Where there is nothing to return, the caller asks for the failure.
+	 */
+	failed = has_failed(client);
+	return !done || (failed && !is_question) ? NULL : &client->channel->batches[index];
 }
 
 GpuScanClientBatch *
