@@ -12,7 +12,9 @@ use Test::More;
 use constant PAGE => 32672;
 
 my $query = 'SELECT s, count(*), sum(id), sum(v) FROM t GROUP BY s ORDER BY s';
-my $node = start_node('main', 'gpuscan.device' => 'cpu', autovacuum => 'off', shared_buffers => '64MB', fsync => 'off');
+my $node = start_node('main', 'gpuscan.device' => 'cpu', autovacuum => 'off', shared_buffers => '64MB', fsync => 'off',
+	# VACUUM passes over a page that the background writer has just pinned
+	bgwriter_lru_maxpages => 0, checkpoint_timeout => '1h');
 
 # Blocks of a query: cached, read, loose
 sub blocks
