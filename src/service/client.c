@@ -387,13 +387,14 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 	uint32 index;
 	bool done;
 	bool is_question;
+	bool failed = has_failed(client); /* which the caller asks for, also where it gets nothing */
 
 	if (client->nreleased == client->npushed)
 		return NULL;
 
 	index = oldest_pushed(client);
 	is_question = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY;
-	if (has_failed(client) && !is_question)
+	if (failed && !is_question)
 		return NULL;
 	if (wait)
 		wait_for(client, GPUSCAN_WAIT_BATCH + index);
@@ -401,7 +402,8 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 	pg_read_barrier();
 
 	/* A batch that failed is done too, after its failure was set; an answer is right in any case. */
-	return !done || (has_failed(client) && !is_question) ? NULL : &client->channel->batches[index];
+	failed = has_failed(client);
+	return !done || (failed && !is_question) ? NULL : &client->channel->batches[index];
 }
 
 GpuScanClientBatch *
