@@ -61,3 +61,24 @@ times()
 }
 
 median() { sort -n | awk '{ lines[NR] = $0 } END { print lines[int((NR + 1) / 2)] }'; }
+
+cached_pages() { sql -c 'SELECT coalesce(sum(blocks_cached), 0) FROM gpuscan_cache'; }
+seconds_since() { awk -v ns=$(($(date +%s%N) - $1)) 'BEGIN { printf "%.1f", ns / 1e9 }'; }
+
+# Restarts the server and waits, asking for nothing but what is cached.
+restart_and_wait()
+{
+	local pages data started server
+
+	need_work
+	pages=$(cached_pages)
+	data=$(sql -c 'SHOW data_directory')
+	started=$(date +%s%N)
+	as_server_user pg_ctl -D "$data" -l "${data%/*}/log" -w -t 300 restart > /dev/null
+	server=$(seconds_since "$started")
+	until [ "$(cached_pages)" -ge "$pages" ]; do
+		[ $((($(date +%s%N) - started) / 1000000000)) -lt 60 ] || return 1
+		sleep 0.1
+	done
+	echo "it runs after $server s, what was cached is there again after $(seconds_since "$started") s"
+}
