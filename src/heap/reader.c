@@ -6,7 +6,7 @@
  *		open:	begin a sequential scan, with page-at-a-time visibility
  *		next:	for each block that is left, of those that are ours in a parallel scan
  *					settled: take down its normal line pointers
- *					loose: heapgetpage(), and pin the page again
+ *					loose: take down those of its visible tuples
  *					if any tuple is visible: return the page
  *		close:	end the scan
  *
@@ -16,15 +16,16 @@
  * conflict that would have to be looked for, and there is nothing to prune.  (In
  * a snapshot taken during recovery no block is: see heapgetpage().)
  *
- * Every other block is loose.  For it, heapgetpage() is the sequential scan's own routine: it prunes, takes the
- * buffer lock, tests each tuple's visibility (hint bits, HOT chains, our own
- * commands), looks for serializable conflicts and lets interrupts in, once a
- * page.  The scan descriptor took the relation's predicate lock and counted the
- * scan.  So what is visible, locked, counted and conflicting here is what a
- * SeqScan node would have made of it, by construction.
+ * Every other block is loose.  What heapgetpage() does with it is done here: it
+ * is pruned, then under the buffer lock each tuple's visibility is tested.  Most
+ * tuples of a page that somebody has written to are as old as ever, which their
+ * hint bits and the snapshot's xmin tell; any other is HeapTupleSatisfiesVisibility()'s.
+ * Where serializable conflicts have to be looked for, heapgetpage() itself is
+ * called, and its page pinned again.  The scan descriptor took the relation's
+ * predicate lock and counted the scan.  So what is visible, locked, counted and
+ * conflicting here is what a SeqScan node would have made of it.
  *
- * The scan keeps one pin, on its current page, and drops it on the next.  The
- * caller gets a pin of its own, so that a device can read the page in place
+ * The caller gets a pin, so that a device can read the page in place
  * after the buffer lock is gone.  That is safe because tuples of a pinned page
  * do not move: pruning and vacuum's removal need a cleanup lock.
  *
@@ -49,6 +50,7 @@
 #include "heap/heap.h"
 
 #include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
 #include "miscadmin.h"
@@ -56,6 +58,7 @@
 #include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
+#include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
 /* Of a page: its header and the line pointers of about 120 tuples */
@@ -79,7 +82,7 @@ struct GpuScanHeapReader
 	GpuScanRangeState *state; /* if so */
 	bool handed_out;		  /* the caller knows the state */
 
-	OffsetNumber settled[MaxHeapTuplesPerPage];
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
 };
 
 GpuScanHeapReader *
@@ -217,13 +220,31 @@ take_line_pointers(GpuScanHeapReader *reader, Page page, const OffsetNumber **of
 	if (all_normal)
 		return;
 
-	*offsets = reader->settled;
+	*offsets = reader->offsets;
 	*ntuples = 0;
 	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
 	{
 		if (ItemIdIsNormal(&items[offset - 1]))
-			reader->settled[(*ntuples)++] = offset;
+			reader->offsets[(*ntuples)++] = offset;
 	}
+}
+
+/* Pins a block, and lets interrupts in. */
+static Buffer
+pin_block(GpuScanHeapReader *reader, BlockNumber block)
+{
+	HeapScanDesc scan = reader->scan;
+	Buffer buffer;
+
+	CHECK_FOR_INTERRUPTS();
+	buffer = pin_guess(reader, block);
+	if (!BufferIsValid(buffer))
+		buffer = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
+									scan->rs_strategy);
+	reader->last = buffer;
+	if (!BufferIsLocal(buffer))
+		prefetch_buffer(buffer + 1);
+	return buffer;
 }
 
 /*
@@ -238,13 +259,7 @@ read_settled(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out,
 	Page page;
 	bool settled;
 
-	CHECK_FOR_INTERRUPTS();
-	out->buffer = pin_guess(reader, block);
-	if (!BufferIsValid(out->buffer))
-		out->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
-	reader->last = out->buffer;
-	if (!BufferIsLocal(out->buffer))
-		prefetch_buffer(out->buffer + 1);
+	out->buffer = pin_block(reader, block);
 	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(out->buffer);
 	TestForOldSnapshot(scan->rs_base.rs_snapshot, rel, page);
@@ -303,6 +318,75 @@ release_scan_page(HeapScanDesc scan)
 	scan->rs_cbuf = InvalidBuffer;
 }
 
+/*
+ * What HeapTupleSatisfiesMVCC() finds out first: the tuple is visible to a
+ * snapshot of this xmin, and says so itself.
+ */
+static inline bool
+is_old_and_live(HeapTupleHeader tuple, TransactionId xmin)
+{
+	uint16 bits = tuple->t_infomask;
+
+	return (bits & HEAP_XMIN_COMMITTED) != 0 && (bits & HEAP_XMAX_INVALID) != 0 &&
+		   (HeapTupleHeaderXminFrozen(tuple) ||
+			TransactionIdPrecedes(HeapTupleHeaderGetRawXmin(tuple), xmin));
+}
+
+/* Pins a loose block and takes down the line pointers of its visible tuples. */
+static void
+read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
+{
+	HeapScanDesc scan = reader->scan;
+	Relation rel = scan->rs_base.rs_rd;
+	Snapshot snapshot = scan->rs_base.rs_snapshot;
+	OffsetNumber last;
+	Page page;
+	HeapTupleData tuple;
+
+	out->buffer = pin_block(reader, block);
+	heap_page_prune_opt(rel, out->buffer);
+	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(out->buffer);
+	TestForOldSnapshot(snapshot, rel, page);
+	last = PageGetMaxOffsetNumber(page);
+	tuple.t_tableOid = RelationGetRelid(rel);
+	out->offsets = reader->offsets;
+	out->ntuples = 0;
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
+	{
+		ItemId item = PageGetItemId(page, offset);
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		if (!is_old_and_live(tuple.t_data, snapshot->xmin))
+		{
+			tuple.t_len = ItemIdGetLength(item);
+			ItemPointerSet(&tuple.t_self, block, offset);
+			if (!HeapTupleSatisfiesVisibility(&tuple, snapshot, out->buffer))
+				continue;
+		}
+		reader->offsets[out->ntuples++] = offset;
+	}
+	LockBuffer(out->buffer, BUFFER_LOCK_UNLOCK);
+	if (out->ntuples == 0)
+		ReleaseBuffer(out->buffer);
+}
+
+/* The same for a transaction whose conflicts with others count. */
+static void
+read_loose_serializable(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
+{
+	HeapScanDesc scan = reader->scan;
+
+	heapgetpage(&scan->rs_base, block);
+	out->ntuples = scan->rs_ntuples;
+	out->offsets = scan->rs_vistuples;
+	out->buffer = scan->rs_cbuf;
+	if (out->ntuples > 0)
+		IncrBufferRefCount(out->buffer);
+}
+
 /* Reads a block of any kind; if it has no tuples, nothing is pinned. */
 static void
 read_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
@@ -319,13 +403,11 @@ read_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 		release_scan_page(scan);
 	else
 	{
-		heapgetpage(&scan->rs_base, block);
-		out->ntuples = scan->rs_ntuples;
-		out->offsets = scan->rs_vistuples;
-		out->buffer = scan->rs_cbuf;
-		if (out->ntuples > 0)
-			IncrBufferRefCount(out->buffer);
 		reader->counts.loose++;
+		if (CheckForSerializableConflictOutNeeded(scan->rs_base.rs_rd, scan->rs_base.rs_snapshot))
+			read_loose_serializable(reader, block, out);
+		else
+			read_loose(reader, block, out);
 	}
 	if (reader->load && out->ntuples > 0)
 	{
