@@ -36,19 +36,19 @@ enum ColumnKind
 	COLUMN_CONSTANT /* a text */
 };
 
-/* A chunk, open */
+/* A chunk, open.  What every value needs comes first, in the order of wide loads. */
 struct __align__(16) Column
 {
 	const char *data;
-	const uint32_t *nulls; /* a bitmap, or 0 */
-	uint64_t base;
-	uint64_t mask; /* of `width` bits */
 	uint32_t width;
 	uint16_t kind;	  /* ColumnKind */
-	uint16_t is_null; /* without a bitmap */
+	uint16_t is_null; /* all bits: without a bitmap */
+	uint64_t base;
+	uint64_t mask;		   /* of `width` bits */
+	const uint32_t *nulls; /* a bitmap, or 0 */
 	union
 	{
-		const char *values; /* CODES: the dictionary's */
+		const char *values; /* CODES: the dictionary's; CONSTANT: the text */
 		const char *chunk;	/* RAW texts count their offsets from it */
 		uint64_t high;		/* of `base` */
 	};
@@ -63,7 +63,7 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 
 	made.data = gs_chunk_data(chunk);
 	made.nulls = chunk->nulls == 0 ? 0 : (const uint32_t *) (address + chunk->nulls);
-	made.is_null = chunk->nulls == 0 && chunk->nnulls > 0;
+	made.is_null = chunk->nulls == 0 && chunk->nnulls > 0 ? 0xFFFF : 0;
 	made.base = chunk->base[0];
 	made.high = chunk->base[1];
 	made.offsets = 0;
@@ -79,8 +79,9 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 	{
 		made.kind = chunk->cls == GPUSCAN_TEXT ? COLUMN_CONSTANT : COLUMN_BITS;
 		made.width = 0;
-		if (chunk->cls != GPUSCAN_TEXT)
-			made.data = (const char *) chunk;
+		if (chunk->cls == GPUSCAN_TEXT)
+			made.values = made.data;
+		made.data = (const char *) chunk;
 	}
 	else if (chunk->encoding == GPUSCAN_ENCODING_RAW)
 	{
@@ -90,8 +91,8 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 		made.chunk = (const char *) chunk;
 		made.base = 0;
 		made.width = chunk->cls == GPUSCAN_BOOL								  ? 8
-					 : chunk->cls == GPUSCAN_I32 || chunk->cls == GPUSCAN_F32 ? 32
-																			  : 64;
+					 : chunk->cls == GPUSCAN_I64 || chunk->cls == GPUSCAN_F64 ? 64
+																			  : 32;
 	}
 	made.mask = made.width == 0 ? 0 : ~0ULL >> (64 - made.width);
 	*column = made;
@@ -125,20 +126,22 @@ template <class T>
 GS_DEVICE Fetched
 fetch(const Column &column, uint32_t row)
 {
-	uint32_t bit = row * column.width;
-	const uint32_t *words = (const uint32_t *) column.data + (bit >> 5);
+	/* data, width, kind and is_null, in one load */
+	const uint4 head = *(const uint4 *) &column;
+	uint32_t bit = row * head.z;
+	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
 	Fetched fetched;
 
 	/* there is a word behind the last one, but of RAW */
 	fetched.word[0] = __ldg(words);
 	if (sizeof(T) < 8)
-		fetched.word[1] = __ldg(words + ((bit & 31) + column.width > 32));
+		fetched.word[1] = __ldg(words + ((bit & 31) + head.z > 32));
 	else
 		fetched.word[1] = __ldg(words + 1);
 	fetched.word[2] = 0;
-	if (sizeof(T) == 8 && column.kind == COLUMN_WIDE)
+	if (sizeof(T) == 8 && (head.w & 0xFFFF) == COLUMN_WIDE)
 		fetched.word[2] = __ldg(words + 2);
-	fetched.nulls = column.is_null ? 0xFFFFFFFFU : 0;
+	fetched.nulls = (uint32_t) ((int32_t) head.w >> 31);
 	if (column.nulls != 0)
 		fetched.nulls = __ldg(&column.nulls[row >> 5]);
 	return fetched;
@@ -148,6 +151,14 @@ GS_DEVICE uint8_t
 fetched_flags(const Fetched &fetched, uint32_t row)
 {
 	return fetched.nulls >> (row & 31) & 1;
+}
+
+GS_DEVICE uint32_t
+fetched_code(const Column &column, const Fetched &fetched, uint32_t row)
+{
+	uint32_t bits = __funnelshift_r(fetched.word[0], fetched.word[1], row * column.width & 31);
+
+	return (uint32_t) column.base + (bits & (uint32_t) column.mask);
 }
 
 /* The bits of a value, those of a code's too */
@@ -175,7 +186,7 @@ GS_DEVICE uint8_t
 column_flags(const Column &column, uint32_t row)
 {
 	if (column.nulls == 0)
-		return column.is_null;
+		return column.is_null & 1;
 	return __ldg(&column.nulls[row >> 5]) >> (row & 31) & 1;
 }
 
@@ -201,7 +212,7 @@ GS_DEVICE GsText
 column_text(const Column &column, uint32_t row)
 {
 	const uint32_t *offsets = (const uint32_t *) column.data + row;
-	GsText text = {column.data, (uint32_t) column.base};
+	GsText text = {column.values, (uint32_t) column.base};
 
 	if (column.kind == COLUMN_CONSTANT)
 		return text;
@@ -255,6 +266,21 @@ struct RowCursor
 		return n;
 	}
 };
+
+/* Has the next rows of all columns on their way while the warp is at others. */
+GS_DEVICE void
+prefetch(const Column *columns, uint32_t ncolumns, const RowCursor &cursor)
+{
+	uint32_t i = threadIdx.x % 32 / 2;
+	uint32_t row = cursor.row + threadIdx.x % 2 * 16;
+
+	for (; i < ncolumns && row < cursor.stop; i += 16)
+	{
+		const char *p = columns[i].data + (row * columns[i].width >> 3);
+
+		asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+	}
+}
 
 /*
  * What a range's chunks say of a register, as in columns/skip.c, whose rules these are
@@ -461,6 +487,7 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 				n = cursor.take(32, first);
 				first += lane;
 				seen += n;
+				prefetch(columns, ncolumns, cursor);
 			}
 			if (n == 0)
 				break;
