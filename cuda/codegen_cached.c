@@ -220,7 +220,8 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 	if (g->program->nkeys == 1 && keys[0].cls == GPUSCAN_TEXT)
 		EMIT("\t\treturn slot_near((uint32_t) (i0 / 4));\n");
 	else if (g->program->nkeys == 1 && !is_float(keys[0].cls) && keys[0].cls != GPUSCAN_I128)
-		EMIT("\t\treturn slot_near((uint32_t) k0 + (uint32_t) (k0 >> 32) * 0x9E3779B1U);\n");
+		EMIT("\t\treturn slot_near((uint32_t) k0%s);\n",
+			 is_short(&keys[0]) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
 	else
 		emit_slot_mix(g);
 	EMIT("\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
@@ -448,7 +449,7 @@ emit_find_slot(Generator *g)
 			snprintf(code, sizeof(code), "fetched_code(columns[%d], w%d, at)", column, r);
 		else
 			snprintf(code, sizeof(code), "column_code(columns[%d], at)", column);
-		EMIT("\tshared = shared && columns[%d].kind == COLUMN_CODES;\n"
+		EMIT("\tshared = shared && (columns[%d].flags & COLUMN_CODES) != 0;\n"
 			 "\tkeys.i%d = f%d || !shared ? 0 : (uint64_t) (columns[%d].offsets + %s);\n",
 			 column, k, r, column, code);
 	}
@@ -474,10 +475,12 @@ emit_slot_advance(Generator *g)
 	{
 		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
 			continue;
-		EMIT("\tuint32_t head%d = 0;\n\tif (s%d)\n\t\thead%d = slot_sum_prepare(launch, slot, %uU, "
-			 "%uU, SLOT_WORD(slot, %u), r%d, %s, waits);\n",
-			 i, i, i, g->source->row_size, g->places[i].state, g->places[i].slot_state, aggs[i].arg,
-			 gpuscan_cuda_sum_limit(&aggs[i]));
+		EMIT("\tconst SlotSummand t%d = slot_summand(r%d, %s);\n\tuint32_t head%d = 0;\n"
+			 "\tif (s%d)\n\t\thead%d = slot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, "
+			 "%u), "
+			 "t%d, waits);\n",
+			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, i, i, g->source->row_size,
+			 g->places[i].state, g->places[i].slot_state, i);
 	}
 	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
@@ -504,8 +507,7 @@ emit_slot_advance(Generator *g)
 					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
-				EMIT("slot_sum_add(SLOT_WORD(slot, %u), head%d, r%d, %s);\n", at, i, r,
-					 gpuscan_cuda_sum_limit(agg));
+				EMIT("slot_sum_add(SLOT_WORD(slot, %u), head%d, t%d);\n", at, i, i);
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:

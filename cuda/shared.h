@@ -64,13 +64,13 @@ slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
 	return ((hash + probe) * (replicas + 1) & (SLOTS - 1)) | (threadIdx.x & replicas);
 }
 
-/* The slot of a group, or NO_SLOT */
+/* The slot of a group, or NO_SLOT; not the first that it may have */
 template <class Keys>
-GS_DEVICE uint32_t
-find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+GS_DEVICE_CALL uint32_t
+find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 {
 	GS_ROLLED
-	for (uint32_t probe = 0; probe < SLOT_PROBES; probe++)
+	for (uint32_t probe = 1; probe < SLOT_PROBES; probe++)
 	{
 		uint32_t slot = slot_at(hash, probe, replicas);
 		uint32_t state = seen_by_others(&slots[slot]);
@@ -81,6 +81,22 @@ find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 			break;
 	}
 	return NO_SLOT;
+}
+
+/* What is called gets a copy, so that the keys themselves stay in registers. */
+template <class Keys>
+GS_DEVICE uint32_t
+find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+{
+	uint32_t slot = slot_at(hash, 0, replicas);
+	uint32_t state = seen_by_others(&slots[slot]);
+
+	if (keys.is_in(slot) & (state == (SLOT_READY | keys.nulls)))
+		return slot;
+	if (state == SLOT_EMPTY)
+		return NO_SLOT;
+	Keys copy = keys;
+	return find_other_slot(copy, hash, replicas);
 }
 
 /* Makes one for a group that has a row, if there is room. */
@@ -240,46 +256,74 @@ slot_sum_anchor(const CudaLaunch &launch, SumHead *s, uint32_t *word, int32_t to
 	return head | more;
 }
 
-/* Makes sure that a slot reaches a summand, whose head it returns; 0: the tuple waits. */
-GS_DEVICE uint32_t
-slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset,
-				 uint32_t *word, double value, int32_t limit, bool &waits)
+/* A summand, made ready; one that is beyond the limit has no pieces that a slot keeps */
+struct SlotSummand
+{
+	int32_t top;
+	int32_t window;
+	int32_t piece[3]; /* signed */
+	uint32_t special;
+	bool is_zero;
+};
+
+GS_DEVICE SlotSummand
+slot_summand(double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
-	uint32_t top = (uint32_t) gs_fsum_cut(parts).top;
+	GsFSumPieces pieces = gs_fsum_cut(parts);
+	SlotSummand made = {pieces.top, pieces.window, {}, GPUSCAN_FSUM_NOT_MINUS_0, false};
+
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		made.piece[i] = ((int32_t) pieces.piece[i] ^ -parts.negative) + parts.negative;
+
+	/* zeros, subnormal numbers, and those beyond */
+	if ((uint32_t) (parts.exponent - 1) >= (uint32_t) limit)
+	{
+		made.is_zero = parts.exponent == 0 && parts.mantissa == 0;
+		if (made.is_zero && parts.negative)
+			made.special = 0;
+		if (parts.exponent > limit)
+		{
+			made.special |= gs_fsum_special(parts);
+			made.top = -2;
+			made.window = -256;
+		}
+	}
+	return made;
+}
+
+/* Makes sure that a slot reaches a summand, and returns the slot's head. */
+GS_DEVICE uint32_t
+slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset,
+				 uint32_t *word, const SlotSummand &summand, bool &waits)
+{
 	uint32_t head = seen_by_others(word);
 
-	if (parts.exponent <= limit && top + 2 - (head >> SLOT_HIGHEST) > (head & SUM_BASE))
+	if (summand.top + 2 > (int32_t) ((head & SUM_BASE) + (head >> SLOT_HIGHEST)))
 	{
 		head = slot_sum_anchor(launch, slot_sum_head(launch, slot, row_size, offset), word,
-							   (int32_t) top, parts.mantissa == 0);
+							   summand.top, summand.is_zero);
 		waits |= head == 0;
 	}
 	return head;
 }
 
 GS_DEVICE void
-slot_sum_add(uint32_t *word, uint32_t head, double value, int32_t limit)
+slot_sum_add(uint32_t *word, uint32_t head, const SlotSummand &summand)
 {
-	GsFloatParts parts = gs_float_parts(value);
-	bool beyond = parts.exponent > limit;
-	uint32_t special = beyond ? gs_fsum_special(parts) : 0;
-	GsFSumPieces pieces = gs_fsum_cut(parts);
-	uint32_t first = (head & SUM_BASE) - 1 - (uint32_t) pieces.window;
+	uint32_t first = (head & SUM_BASE) - 1 - (uint32_t) summand.window;
 
-	if (beyond || parts.mantissa != 0 || !parts.negative)
-		special |= GPUSCAN_FSUM_NOT_MINUS_0;
 #pragma unroll
 	for (int i = 0; i < 3; i++)
 	{
 		uint32_t at = first - (uint32_t) i;
 
-		if (at < 4 && pieces.piece[i] != 0 && !beyond)
-			slot_add(SLOT_WINDOW(word, at),
-					 (int32_t) (parts.negative ? 0 - pieces.piece[i] : pieces.piece[i]));
+		if (at < 4 && summand.piece[i] != 0)
+			slot_add(SLOT_WINDOW(word, at), summand.piece[i]);
 	}
-	if ((special & ~(head >> SUM_SPECIAL)) != 0)
-		atomicOr(word, special << SUM_SPECIAL);
+	if ((summand.special & ~(head >> SUM_SPECIAL)) != 0)
+		atomicOr(word, summand.special << SUM_SPECIAL);
 }
 
 /*
