@@ -129,7 +129,7 @@ make_pages(void *arg)
 								   .ntuples = rows_per_page,
 								   .offsets = offsets,
 								   .outcome = malloc(rows_per_page),
-									 .fills = true};
+								   .fills = true};
 	}
 	return NULL;
 }
@@ -172,7 +172,8 @@ static GpuScanProgram *
 query(int number)
 {
 	Builder *b = new_builder(NUM_COLUMNS, true);
-	uint16_t category = number == 1 || number == 3 || number == 4 ? NO_REG : column_input(b, C_CATEGORY);
+	uint16_t category =
+		number == 1 || number == 3 || number == 4 ? NO_REG : column_input(b, C_CATEGORY);
 	uint16_t duration = number == 3 || number == 6 ? NO_REG : column_input(b, C_DURATION);
 	uint16_t ts = number == 1 || number == 3 ? NO_REG : column_input(b, C_TS);
 	uint16_t price = number == 2 || number == 3 || number == 6 ? column_input(b, C_PRICE) : NO_REG;
@@ -338,14 +339,13 @@ make_columns(GpuScanDevice *device, const GpuScanLayout *layout)
 		uint32_t first = r * GPUSCAN_RANGE_BLOCKS;
 		uint32_t left = npages - first;
 
-		fills[r] =
-			(GpuScanFill){.dictionaries = dictionaries, .chunks = chunks[r], .unfit = unfit};
+		fills[r] = (GpuScanFill){.dictionaries = dictionaries, .chunks = chunks[r], .unfit = unfit};
 		WAIT_FOR(run, r - run->answered < 64);
 		device_ops->push(
-			request, &(GpuScanBatch){.nblocks = left < GPUSCAN_RANGE_BLOCKS ? left
-																			: GPUSCAN_RANGE_BLOCKS,
-									 .blocks = &blocks[first],
-									 .fill = &fills[r]});
+			request,
+			&(GpuScanBatch){.nblocks = left < GPUSCAN_RANGE_BLOCKS ? left : GPUSCAN_RANGE_BLOCKS,
+							.blocks = &blocks[first],
+							.fill = &fills[r]});
 	}
 	WAIT_FOR(run, run->answered == once);
 	device_ops->end(request);
@@ -417,8 +417,8 @@ cached_size(const GpuScanProgram *program)
  */
 static double
 run_query(GpuScanDevice *device, const GpuScanProgram *program, uint64_t groups,
-		  const GpuScanLayout *layout, GpuScanCachedSegment *segment, uint32_t under_way,
-		  Run *run, double *scanned, uint64_t *hash)
+		  const GpuScanLayout *layout, GpuScanCachedSegment *segment, uint32_t under_way, Run *run,
+		  double *scanned, uint64_t *hash)
 {
 	GpuScanRequestOptions options = run_options(run, program, &layout, 1, 0);
 	uint32_t nbatches = segment != NULL ? 0 : npages / BATCH_PAGES;
@@ -486,8 +486,8 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 		Run *run = new_run();
 		double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 
-		runs[i] = run_query(device, program, groups, layout, nranges > 0 ? &segment : NULL, under_way, run, &scans[i],
-							 i == 0 ? &hashes[0] : NULL);
+		runs[i] = run_query(device, program, groups, layout, nranges > 0 ? &segment : NULL,
+							under_way, run, &scans[i], i == 0 ? &hashes[0] : NULL);
 		cpu = fmin(cpu, clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start);
 		if (run->finish_code != GPUSCAN_OK)
 			printf("code %d\n", run->finish_code);
@@ -514,7 +514,8 @@ time_query(GpuScanDevice *device, const char *name, const GpuScanProgram *progra
 		printf("%-18s %10.2f %10.2f %10.2f %10.1f %8.1f %9zu %8.1f %10.1f %10.3f", name, runs[0],
 			   runs[3], scans[3], cpu, rate, rows, (double) memory / 1e6, compiled, kernel);
 	if (name != NULL && nranges > 0)
-		printf(" %9.1f %8.1f %8.1f", cached_size(program) / 1e6, cached_size(program) / kernel / 1e6,
+		printf(" %9.1f %8.1f %8.1f", cached_size(program) / 1e6,
+			   cached_size(program) / kernel / 1e6,
 			   cached_size(program) / kernel / 1e4 / BANDWIDTH);
 	if (name != NULL)
 		printf("\n");
@@ -571,8 +572,7 @@ main(int argc, char **argv)
 	printf("groups,ms,scan ms,GB/s\n");
 	for (uint64_t n = 1; n / 2 < nrows; n *= 2)
 	{
-		double ms =
-			time_query(device, NULL, sweep_query((int32_t) n), n / 2, layout, under_way);
+		double ms = time_query(device, NULL, sweep_query((int32_t) n), n / 2, layout, under_way);
 
 		cliffs += last > 0 && (ms > 2 * last || last > 2 * ms);
 		last = ms;
