@@ -27,28 +27,31 @@
 /* Room for rows that the filter keeps; FILTER_ROWS of each thread are looked at together */
 #define QUEUE_ROWS 256
 
-enum ColumnKind
-{
-	COLUMN_BITS, /* `base` + a number of `width` bits; RAW, of base 0, and CONSTANT, of no bits */
-	COLUMN_WIDE, /* the same of more than 32 bits, which may begin anywhere */
-	COLUMN_CODES,
-	COLUMN_RAW,		/* of 128 bits, or a text */
-	COLUMN_CONSTANT /* a text */
-};
+/*
+ * Column.flags: one of these, or none for `base` + a number of `width` bits, as RAW
+ * has it with base 0, and CONSTANT with no bits
+ */
+#define COLUMN_WIDE 1 /* the same of more than 32 bits, which may begin anywhere */
+#define COLUMN_CODES 2
+#define COLUMN_RAW 4	  /* of 128 bits, or a text */
+#define COLUMN_CONSTANT 8 /* a text */
 
-/* A chunk, open */
+/* And of NULLs, if there are any: there is a bitmap; it is all of them */
+#define COLUMN_HAS_NULLS (1U << 30)
+#define COLUMN_IS_NULL (1U << 31)
+
+/* A chunk, open.  What every value needs comes first, in the order of wide loads. */
 struct __align__(16) Column
 {
 	const char *data;
-	const uint32_t *nulls; /* a bitmap, or 0 */
-	uint64_t base;
-	uint64_t mask; /* of `width` bits */
 	uint32_t width;
-	uint16_t kind;	  /* ColumnKind */
-	uint16_t is_null; /* without a bitmap */
+	uint32_t flags;
+	uint64_t base;
+	uint64_t mask;		   /* of `width` bits */
+	const uint32_t *nulls; /* the bitmap */
 	union
 	{
-		const char *values; /* CODES: the dictionary's */
+		const char *values; /* CODES: the dictionary's; CONSTANT: the text */
 		const char *chunk;	/* RAW texts count their offsets from it */
 		uint64_t high;		/* of `base` */
 	};
@@ -62,37 +65,41 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 	Column made;
 
 	made.data = gs_chunk_data(chunk);
-	made.nulls = chunk->nulls == 0 ? 0 : (const uint32_t *) (address + chunk->nulls);
-	made.is_null = chunk->nulls == 0 && chunk->nnulls > 0;
+	made.nulls = (const uint32_t *) (address + chunk->nulls);
 	made.base = chunk->base[0];
 	made.high = chunk->base[1];
 	made.offsets = 0;
 	made.width = chunk->width;
-	made.kind = made.width > 32 ? COLUMN_WIDE : COLUMN_BITS;
+	made.flags = made.width > 32 ? COLUMN_WIDE : 0;
 	if (chunk->encoding == GPUSCAN_ENCODING_CODES)
 	{
-		made.kind = COLUMN_CODES;
+		made.flags = COLUMN_CODES;
 		made.values = dictionary->data;
 		made.offsets = dictionary->offsets;
 	}
 	else if (chunk->encoding == GPUSCAN_ENCODING_CONSTANT)
 	{
-		made.kind = chunk->cls == GPUSCAN_TEXT ? COLUMN_CONSTANT : COLUMN_BITS;
+		made.flags = chunk->cls == GPUSCAN_TEXT ? COLUMN_CONSTANT : 0;
 		made.width = 0;
-		if (chunk->cls != GPUSCAN_TEXT)
-			made.data = (const char *) chunk;
+		if (chunk->cls == GPUSCAN_TEXT)
+			made.values = made.data;
+		made.data = (const char *) chunk;
 	}
 	else if (chunk->encoding == GPUSCAN_ENCODING_RAW)
 	{
 		bool is_large = chunk->cls == GPUSCAN_TEXT || chunk->cls == GPUSCAN_I128;
 
-		made.kind = is_large ? COLUMN_RAW : COLUMN_BITS;
+		made.flags = is_large ? COLUMN_RAW : 0;
 		made.chunk = (const char *) chunk;
 		made.base = 0;
 		made.width = chunk->cls == GPUSCAN_BOOL								  ? 8
-					 : chunk->cls == GPUSCAN_I32 || chunk->cls == GPUSCAN_F32 ? 32
-																			  : 64;
+					 : chunk->cls == GPUSCAN_I64 || chunk->cls == GPUSCAN_F64 ? 64
+																			  : 32;
 	}
+	if (chunk->nulls != 0)
+		made.flags |= COLUMN_HAS_NULLS;
+	else if (chunk->nnulls > 0)
+		made.flags |= COLUMN_IS_NULL;
 	made.mask = made.width == 0 ? 0 : ~0ULL >> (64 - made.width);
 	*column = made;
 }
@@ -125,21 +132,23 @@ template <class T>
 GS_DEVICE Fetched
 fetch(const Column &column, uint32_t row)
 {
-	uint32_t bit = row * column.width;
-	const uint32_t *words = (const uint32_t *) column.data + (bit >> 5);
+	/* data, width and flags, in one load */
+	const uint4 head = *(const uint4 *) &column;
+	uint32_t bit = row * head.z;
+	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
 	Fetched fetched;
 
 	/* there is a word behind the last one, but of RAW */
 	fetched.word[0] = __ldg(words);
 	if (sizeof(T) < 8)
-		fetched.word[1] = __ldg(words + ((bit & 31) + column.width > 32));
+		fetched.word[1] = __ldg(words + ((bit & 31) + head.z > 32));
 	else
 		fetched.word[1] = __ldg(words + 1);
 	fetched.word[2] = 0;
-	if (sizeof(T) == 8 && column.kind == COLUMN_WIDE)
+	if (sizeof(T) == 8 && (head.w & COLUMN_WIDE) != 0)
 		fetched.word[2] = __ldg(words + 2);
-	fetched.nulls = column.is_null ? 0xFFFFFFFFU : 0;
-	if (column.nulls != 0)
+	fetched.nulls = (uint32_t) ((int32_t) head.w >> 31);
+	if ((head.w & COLUMN_HAS_NULLS) != 0)
 		fetched.nulls = __ldg(&column.nulls[row >> 5]);
 	return fetched;
 }
@@ -148,6 +157,14 @@ GS_DEVICE uint8_t
 fetched_flags(const Fetched &fetched, uint32_t row)
 {
 	return fetched.nulls >> (row & 31) & 1;
+}
+
+GS_DEVICE uint32_t
+fetched_code(const Column &column, const Fetched &fetched, uint32_t row)
+{
+	uint32_t bits = __funnelshift_r(fetched.word[0], fetched.word[1], row * column.width & 31);
+
+	return (uint32_t) column.base + (bits & (uint32_t) column.mask);
 }
 
 /* The bits of a value, those of a code's too */
@@ -159,7 +176,7 @@ fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
 	uint32_t low =
 		__funnelshift_r(fetched.word[0], fetched.word[1], shift) & (uint32_t) column.mask;
 
-	if (column.kind == COLUMN_CODES)
+	if ((column.flags & COLUMN_CODES) != 0)
 		return __ldg((const T *) column.values + ((uint32_t) column.base + low));
 	if (sizeof(T) < 8)
 		return bits_as<T>((typename Bits<sizeof(T)>::Word)((uint32_t) column.base + low));
@@ -174,8 +191,8 @@ fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
 GS_DEVICE uint8_t
 column_flags(const Column &column, uint32_t row)
 {
-	if (column.nulls == 0)
-		return column.is_null;
+	if ((column.flags & COLUMN_HAS_NULLS) == 0)
+		return column.flags >> 31;
 	return __ldg(&column.nulls[row >> 5]) >> (row & 31) & 1;
 }
 
@@ -189,9 +206,9 @@ column_code(const Column &column, uint32_t row)
 GS_DEVICE gs_i128
 column_i128(const Column &column, uint32_t row)
 {
-	if (column.kind == COLUMN_RAW)
+	if ((column.flags & COLUMN_RAW) != 0)
 		return ((const gs_i128 *) column.data)[row];
-	if (column.kind == COLUMN_CODES)
+	if ((column.flags & COLUMN_CODES) != 0)
 		return ((const gs_i128 *) column.values)[column_code(column, row)];
 	return (gs_i128) ((gs_u128) wide(column.base, column.high) +
 					  gs_unpack((const uint64_t *) column.data, column.width, row));
@@ -201,11 +218,11 @@ GS_DEVICE GsText
 column_text(const Column &column, uint32_t row)
 {
 	const uint32_t *offsets = (const uint32_t *) column.data + row;
-	GsText text = {column.data, (uint32_t) column.base};
+	GsText text = {column.values, (uint32_t) column.base};
 
-	if (column.kind == COLUMN_CONSTANT)
+	if ((column.flags & COLUMN_CONSTANT) != 0)
 		return text;
-	if (column.kind == COLUMN_CODES)
+	if ((column.flags & COLUMN_CODES) != 0)
 		offsets = column.offsets + column_code(column, row);
 	text.p = column.chunk + offsets[0];
 	text.len = offsets[1] - offsets[0];
@@ -255,6 +272,21 @@ struct RowCursor
 		return n;
 	}
 };
+
+/* Has the next rows of all columns on their way while the warp is at others. */
+GS_DEVICE void
+prefetch(const Column *columns, uint32_t ncolumns, const RowCursor &cursor)
+{
+	uint32_t i = threadIdx.x % 32 / 2;
+	uint32_t row = cursor.row + threadIdx.x % 2 * 16;
+
+	for (; i < ncolumns && row < cursor.stop; i += 16)
+	{
+		const char *p = columns[i].data + (row * columns[i].width >> 3);
+
+		asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+	}
+}
 
 /*
  * What a range's chunks say of a register, as in columns/skip.c, whose rules these are
@@ -461,6 +493,7 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 				n = cursor.take(32, first);
 				first += lane;
 				seen += n;
+				prefetch(columns, ncolumns, cursor);
 			}
 			if (n == 0)
 				break;

@@ -47,7 +47,7 @@ slot_words(const GpuScanAgg *agg, bool *fits)
 		case GPUSCAN_AGG_SUM_I128:
 			return agg->cls == GPUSCAN_I128 ? 5 : 3;
 		case GPUSCAN_AGG_SUM_F64:
-			return 2 + 2 * 4;
+			return 1 + 2 * 4;
 		case GPUSCAN_AGG_MIN:
 		case GPUSCAN_AGG_MAX:
 			*fits &= agg->cls != GPUSCAN_I128;
@@ -183,6 +183,27 @@ emit_slot_key(Generator *g, int k, uint32_t at, const char *before, const char *
 		EMIT("%sSLOT_LONG(slot, %u)%sh%d;\n", before, at + 2, between, k);
 }
 
+/* The hash of several keys, or of one whose neighbours mean nothing */
+static void
+emit_slot_mix(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+
+	EMIT("\t\tuint32_t h = slot_mix(0, nulls);\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		char word = keys[k].cls == GPUSCAN_TEXT ? 'i' : 'k';
+
+		EMIT("\t\th = slot_mix(h, (uint32_t) %c%d);\n", word, k);
+		if (keys[k].cls != GPUSCAN_I32 && keys[k].cls != GPUSCAN_BOOL &&
+			keys[k].cls != GPUSCAN_TEXT)
+			EMIT("\t\th = slot_mix(h >> 7 ^ h, (uint32_t) (%c%d >> 32));\n", word, k);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\th = slot_mix(h, (uint32_t) h%d);\n", k);
+	}
+	EMIT("\t\treturn h;\n");
+}
+
 /* Members of Keys: what is the same as in a slot, and what is put there */
 void
 gpuscan_cuda_emit_slot_keys(Generator *g)
@@ -195,20 +216,15 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 		if (keys[k].cls == GPUSCAN_TEXT)
 			EMIT("\tuint64_t i%d;\n", k);
 	}
-	EMIT("\tGS_MEMBER uint32_t slot_hash() const\n\t{\n\t\tuint32_t h = slot_mix(0, nulls);\n");
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		char word = keys[k].cls == GPUSCAN_TEXT ? 'i' : 'k';
-
-		EMIT("\t\th = slot_mix(h, (uint32_t) %c%d);\n", word, k);
-		if (keys[k].cls != GPUSCAN_I32 && keys[k].cls != GPUSCAN_BOOL &&
-			keys[k].cls != GPUSCAN_TEXT)
-			EMIT("\t\th = slot_mix(h >> 7 ^ h, (uint32_t) (%c%d >> 32));\n", word, k);
-		if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\t\th = slot_mix(h, (uint32_t) h%d);\n", k);
-	}
-	EMIT("\t\treturn h;\n\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = "
-		 "true;\n");
+	EMIT("\tGS_MEMBER uint32_t slot_hash() const\n\t{\n");
+	if (g->program->nkeys == 1 && keys[0].cls == GPUSCAN_TEXT)
+		EMIT("\t\treturn slot_near((uint32_t) (i0 / 4));\n");
+	else if (g->program->nkeys == 1 && !is_float(keys[0].cls) && keys[0].cls != GPUSCAN_I128)
+		EMIT("\t\treturn slot_near((uint32_t) k0%s);\n",
+			 is_short(&keys[0]) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
+	else
+		emit_slot_mix(g);
+	EMIT("\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
 	for (int k = 0; k < g->program->nkeys; k++)
 	{
 		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tsame = same && seen_by_others(", ") == ");
@@ -236,6 +252,15 @@ is_lazy(const Generator *g, int phase, const GpuScanInput *input)
 		   g->plan->key_use[input->reg] == CPU_ONLY_KEY;
 }
 
+/* Loaded in two steps; of a lazy text it is the code. */
+static bool
+is_fetched(const Generator *g, int phase, const GpuScanInput *input)
+{
+	unsigned cls = g->classes[input->reg];
+
+	return cls != GPUSCAN_I128 && (cls != GPUSCAN_TEXT || is_lazy(g, phase, input));
+}
+
 /* The first step, of row `at` or, for several at a time, rows[k] */
 static void
 emit_fetches(Generator *g, int phase, bool several)
@@ -247,8 +272,10 @@ emit_fetches(Generator *g, int phase, bool several)
 		int r = inputs->inputs[i].reg;
 		unsigned cls = g->classes[r];
 
-		if (cls == GPUSCAN_TEXT || cls == GPUSCAN_I128)
+		if (!is_fetched(g, phase, &inputs->inputs[i]))
 			continue;
+		if (cls == GPUSCAN_TEXT)
+			cls = GPUSCAN_I32;
 		if (several)
 			EMIT("\tFetched w%d[FILTER_ROWS];\n#pragma unroll\n"
 				 "\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n"
@@ -273,18 +300,16 @@ emit_phase(Generator *g, int phase, const char *index)
 		unsigned cls = g->classes[r];
 		int column = input_of(g, (uint16_t) r);
 
-		if (cls != GPUSCAN_TEXT && cls != GPUSCAN_I128)
-			EMIT("\tconst %s r%d = fetched_value<%s>(columns[%d], w%d%s, at);\n"
-				 "\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n",
-				 gpuscan_cuda_types[cls], r, gpuscan_cuda_types[cls], column, r, index, r, r,
-				 index);
+		if (is_fetched(g, phase, input))
+			EMIT("\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n", r, r, index);
 		else
-		{
-			EMIT("\tconst uint8_t f%d = column_flags(columns[%d], at);\n", r, column);
-			if (!is_lazy(g, phase, input))
-				EMIT("\tconst %s r%d = column_%s(columns[%d], at);\n", gpuscan_cuda_types[cls], r,
-					 cls == GPUSCAN_TEXT ? "text" : "i128", column);
-		}
+			EMIT("\tconst uint8_t f%d = column_flags(columns[%d], at);\n"
+				 "\tconst %s r%d = column_%s(columns[%d], at);\n",
+				 r, column, gpuscan_cuda_types[cls], r, cls == GPUSCAN_TEXT ? "text" : "i128",
+				 column);
+		if (is_fetched(g, phase, input) && cls != GPUSCAN_TEXT)
+			EMIT("\tconst %s r%d = fetched_value<%s>(columns[%d], w%d%s, at);\n",
+				 gpuscan_cuda_types[cls], r, gpuscan_cuda_types[cls], column, r, index);
 	}
 	for (int i = 0; i < inputs->ninstrs; i++)
 		gpuscan_cuda_emit_instr(g, &inputs->instrs[i]);
@@ -414,17 +439,23 @@ emit_find_slot(Generator *g)
 	EMIT("\tuint32_t slot = NO_SLOT;\n\tuint32_t hash_of_slot = 0;\n\tbool shared = sharing;\n");
 	for (int k = 0; k < g->program->nkeys; k++)
 	{
+		int r = keys[k].reg;
 		int column = input_of(g, keys[k].reg);
+		char code[64];
 
-		if (keys[k].cls == GPUSCAN_TEXT)
-			EMIT("\tshared = shared && columns[%d].kind == COLUMN_CODES;\n"
-				 "\tkeys.i%d = f%d || columns[%d].kind != COLUMN_CODES ? 0 : (uint64_t) "
-				 "(columns[%d].offsets + column_code(columns[%d], at));\n",
-				 column, k, keys[k].reg, column, column, column);
+		if (keys[k].cls != GPUSCAN_TEXT)
+			continue;
+		if (g->plan->key_use[r] == CPU_ONLY_KEY)
+			snprintf(code, sizeof(code), "fetched_code(columns[%d], w%d, at)", column, r);
+		else
+			snprintf(code, sizeof(code), "column_code(columns[%d], at)", column);
+		EMIT("\tshared = shared && (columns[%d].flags & COLUMN_CODES) != 0;\n"
+			 "\tkeys.i%d = f%d || !shared ? 0 : (uint64_t) (columns[%d].offsets + %s);\n",
+			 column, k, r, column, code);
 	}
 	EMIT("\tif (shared)\n\t{\n\t\thash_of_slot = keys.slot_hash();\n"
 		 "\t\tslot = find_slot(keys, hash_of_slot, launch.replicas);\n\t}\n"
-		 "\tif (slot != NO_SLOT)\n\t\trow = *SLOT_WORD(slot, 1);\n\telse\n\t{\n");
+		 "\tif (slot == NO_SLOT)\n\t{\n\tKeys copy = keys;\n\tKeys &keys = copy;\n");
 	for (int i = 0; i < rest->ninputs; i++)
 	{
 		if (is_lazy(g, CPU_REST, &rest->inputs[i]))
@@ -439,14 +470,19 @@ emit_slot_advance(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
+	EMIT("\tbool waits = false;\n");
 	for (int i = 0; i < g->program->naggs; i++)
 	{
-		if (aggs[i].kind == GPUSCAN_AGG_SUM_F64)
-			EMIT("\tif (s%d && !slot_sum_prepare(launch, (SumHead *) (p + %u), SLOT_WORD(slot, "
-				 "%u), r%d, %s))\n\t\treturn CUDA_TUPLE_WAITS;\n",
-				 i, g->places[i].state, g->places[i].slot_state, aggs[i].arg,
-				 gpuscan_cuda_sum_limit(&aggs[i]));
+		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
+			continue;
+		EMIT("\tconst SlotSummand t%d = slot_summand(r%d, %s);\n\tuint32_t head%d = 0;\n"
+			 "\tif (s%d)\n\t\thead%d = slot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, "
+			 "%u), "
+			 "t%d, waits);\n",
+			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, i, i, g->source->row_size,
+			 g->places[i].state, g->places[i].slot_state, i);
 	}
+	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
 	for (int i = 0; i < g->program->naggs; i++)
 	{
@@ -471,8 +507,7 @@ emit_slot_advance(Generator *g)
 					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
-				EMIT("slot_sum_add(SLOT_WORD(slot, %u), r%d, %s);\n", at, r,
-					 gpuscan_cuda_sum_limit(agg));
+				EMIT("slot_sum_add(SLOT_WORD(slot, %u), head%d, t%d);\n", at, i, i);
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:
@@ -571,13 +606,13 @@ emit_tuple(Generator *g, bool local, bool advances)
 			EMIT("\tif (shared)\n\t\tslot = make_slot(keys, hash_of_slot, launch.replicas, "
 				 "row);\n\t}\n");
 	}
-	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
 	if (in_slots)
 	{
 		EMIT("\tif (slot != NO_SLOT)\n\t{\n");
 		emit_slot_advance(g);
 		EMIT("\t}\n");
 	}
+	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
 	if (advances)
 		EMIT("\tfound.row = row;\n");
 	gpuscan_cuda_emit_prepare(g);

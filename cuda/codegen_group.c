@@ -149,18 +149,28 @@ gpuscan_cuda_emit_found_struct(Generator *g, bool local)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
-	EMIT("struct Found\n{\n\tuint32_t row = NO_ROW;\n\tbool taken = false;\n");
+	EMIT("struct Found\n{\n\tuint32_t row;\n\tbool taken : 1;\n");
 	for (int i = 0; i < g->program->naggs; i++)
 	{
 		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			EMIT("\tbool new%d = false;\n", i);
-		if (local)
-			continue;
-		EMIT("\tbool s%d = false;\n", i);
-		if (needs_argument(&aggs[i]) && !needed_before(aggs, i))
-			EMIT("\t%s r%d = 0;\n", gpuscan_cuda_types[aggs[i].cls], aggs[i].arg);
+			EMIT("\tbool new%d;\n", i);
+		if (!local)
+			EMIT("\tbool s%d : 1;\n", i);
 	}
-	EMIT("};\n\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (!local && needs_argument(&aggs[i]) && !needed_before(aggs, i))
+			EMIT("\t%s r%d;\n", gpuscan_cuda_types[aggs[i].cls], aggs[i].arg);
+	}
+	EMIT("\tGS_MEMBER Found() : row(NO_ROW), taken(false)");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
+			EMIT(", new%d(false)", i);
+		if (!local)
+			EMIT(", s%d(false)", i);
+	}
+	EMIT(" {}\n};\n\n");
 }
 
 void

@@ -163,13 +163,13 @@ GS_FN GsFSumPieces
 gs_fsum_cut(GsFloatParts parts)
 {
 	GsFSumPieces pieces;
-	int32_t shift = parts.position % GS_FSUM_BITS;
+	int32_t shift = (int32_t) ((uint32_t) parts.position % GS_FSUM_BITS);
 
-	pieces.top = (parts.position + 52) / GS_FSUM_BITS;
-	pieces.window = parts.position / GS_FSUM_BITS;
-	pieces.piece[0] = (uint32_t) (parts.mantissa << shift) & GS_FSUM_MASK;
+	pieces.window = (int32_t) ((uint32_t) parts.position / GS_FSUM_BITS);
+	pieces.top = pieces.window + 1 + (shift >= 2 * GS_FSUM_BITS - 52);
+	pieces.piece[0] = (uint32_t) parts.mantissa << shift & GS_FSUM_MASK;
 	pieces.piece[1] = (uint32_t) (parts.mantissa >> (GS_FSUM_BITS - shift)) & GS_FSUM_MASK;
-	pieces.piece[2] = (uint32_t) (parts.mantissa >> (2 * GS_FSUM_BITS - shift));
+	pieces.piece[2] = (uint32_t) (parts.mantissa >> GS_FSUM_BITS) >> (GS_FSUM_BITS - shift);
 	return pieces;
 }
 

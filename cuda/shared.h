@@ -47,22 +47,30 @@ seen_by_others(const T *p)
 GS_DEVICE uint32_t
 slot_mix(uint32_t hash, uint32_t word)
 {
-	return (hash ^ word) * 0x9E3779B1U;
+	hash = (hash ^ word) * 0x9E3779B1U;
+	return hash ^ hash >> 15;
+}
+
+/* The hash of a number: neighbours have slots of their own, mostly. */
+GS_DEVICE uint32_t
+slot_near(uint32_t word)
+{
+	return word + word / SLOTS * 0x9E3779B1U;
 }
 
 GS_DEVICE uint32_t
 slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
 {
-	return (((hash >> 20) + probe) * (replicas + 1) & (SLOTS - 1)) | (threadIdx.x & replicas);
+	return ((hash + probe) * (replicas + 1) & (SLOTS - 1)) | (threadIdx.x & replicas);
 }
 
-/* The slot of a group, or NO_SLOT */
+/* The slot of a group, or NO_SLOT; not the first that it may have */
 template <class Keys>
-GS_DEVICE uint32_t
-find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+GS_DEVICE_CALL uint32_t
+find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 {
 	GS_ROLLED
-	for (uint32_t probe = 0; probe < SLOT_PROBES; probe++)
+	for (uint32_t probe = 1; probe < SLOT_PROBES; probe++)
 	{
 		uint32_t slot = slot_at(hash, probe, replicas);
 		uint32_t state = seen_by_others(&slots[slot]);
@@ -73,6 +81,22 @@ find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 			break;
 	}
 	return NO_SLOT;
+}
+
+/* What is called gets a copy, so that the keys themselves stay in registers. */
+template <class Keys>
+GS_DEVICE uint32_t
+find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+{
+	uint32_t slot = slot_at(hash, 0, replicas);
+	uint32_t state = seen_by_others(&slots[slot]);
+
+	if (keys.is_in(slot) & (state == (SLOT_READY | keys.nulls)))
+		return slot;
+	if (state == SLOT_EMPTY)
+		return NO_SLOT;
+	Keys copy = keys;
+	return find_other_slot(copy, hash, replicas);
 }
 
 /* Makes one for a group that has a row, if there is room. */
@@ -127,21 +151,27 @@ slot_add(uint32_t *word, const uint32_t (&value)[n])
 	}
 }
 
+/* Into two words, where the second mostly stays as it is */
 GS_DEVICE void
 slot_add(uint32_t *word, int64_t value)
 {
-	uint32_t words[2] = {(uint32_t) value, (uint32_t) (value >> 32)};
+	uint32_t low = (uint32_t) value;
+	uint32_t high = (uint32_t) (value >> 32) + (atomicAdd(word, low) > ~low);
 
-	slot_add(word, words);
+	if (high != 0)
+		atomicAdd(word + SLOTS, high);
 }
 
-/* Into three words */
+/* Into three words, where the others mostly stay as they are */
 GS_DEVICE void
 slot_add_wide(uint32_t *word, int64_t value)
 {
-	uint32_t words[3] = {(uint32_t) value, (uint32_t) (value >> 32), (uint32_t) (value >> 63)};
+	uint32_t low = (uint32_t) value;
+	int64_t rest = (value >> 32) + (atomicAdd(word, low) > ~low);
+	uint32_t words[2] = {(uint32_t) rest, (uint32_t) (rest >> 32)};
 
-	slot_add(word, words);
+	if (rest != 0)
+		slot_add(word + SLOTS, words);
 }
 
 /* Into five words */
@@ -189,60 +219,111 @@ slot_extremum(uint64_t *s, uint64_t *zeros, double value)
 }
 
 /*
- * A float sum: words as in SumHead, then two for each window.  A slot that does not
- * reach a summand asks the group's row, and is anchored where that is.
+ * A float sum: a word as SumHead.base, with two bits more, then two words for each
+ * window.  A slot that does not reach a summand asks the group's row, and is
+ * anchored where that is.  The row's `top` is at most two below its base then, so
+ * there is more to say of it only after a summand in the highest window.
  */
-#define SLOT_WINDOW(word, i) ((word) + (2 + 2 * (i)) * SLOTS)
+#define SLOT_WINDOW(word, i) ((word) + (1 + 2 * (i)) * SLOTS)
+#define SLOT_HIGHEST 31		 /* bit: there was a summand in the highest window */
+#define SLOT_ZERO (1U << 30) /* the row knows of a zero */
+#define SLOT_SPECIAL ((1U << 30) - 1 - SUM_BASE)
 
-GS_DEVICE_CALL bool
-slot_sum_anchor(const CudaLaunch &launch, SumHead *s, uint32_t *word, int32_t top)
+/* The group's row in the table, and in it the head of a sum */
+GS_DEVICE SumHead *
+slot_sum_head(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset)
 {
-	if (!sum_reach(launch, s, top, false))
-		return false;
-	atomicOr(word, load_relaxed(&s->base) & SUM_BASE);
-	return true;
+	return (SumHead *) ((char *) launch.table.rows + (uint64_t) *SLOT_WORD(slot, 1) * row_size +
+						offset);
 }
 
-GS_DEVICE bool
-slot_sum_prepare(const CudaLaunch &launch, SumHead *s, uint32_t *word, double value, int32_t limit)
+/* What a slot that does not reach a summand has for a head then; 0: the tuple waits. */
+GS_DEVICE_CALL uint32_t
+slot_sum_anchor(const CudaLaunch &launch, SumHead *s, uint32_t *word, int32_t top, bool is_zero)
+{
+	uint32_t head = seen_by_others(word);
+	uint32_t more = SLOT_ZERO;
+
+	if (is_zero && (head & SLOT_ZERO) != 0)
+		return head;
+	if (top + 1 == (int32_t) (head & SUM_BASE))
+		more = 1U << SLOT_HIGHEST;
+	else if (!sum_reach(launch, s, top, is_zero))
+		return 0;
+	else if (!is_zero)
+		more = load_relaxed(&s->base) & SUM_BASE;
+	atomicOr(word, more);
+	return head | more;
+}
+
+/* A summand, made ready; one that is beyond the limit has no pieces that a slot keeps */
+struct SlotSummand
+{
+	int32_t top;
+	int32_t window;
+	int32_t piece[3]; /* signed */
+	uint32_t special;
+	bool is_zero;
+};
+
+GS_DEVICE SlotSummand
+slot_summand(double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
-	int32_t top = gs_fsum_cut(parts).top;
+	GsFSumPieces pieces = gs_fsum_cut(parts);
+	SlotSummand made = {pieces.top, pieces.window, {}, GPUSCAN_FSUM_NOT_MINUS_0, false};
 
-	if (parts.exponent > limit)
-		return true;
-	if ((int32_t) seen_by_others(word + SLOTS) < top)
-		atomicMax((int32_t *) word + SLOTS, top);
-	return parts.mantissa == 0 || top < (int32_t) (seen_by_others(word) & SUM_BASE) ||
-		   slot_sum_anchor(launch, s, word, top);
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		made.piece[i] = ((int32_t) pieces.piece[i] ^ -parts.negative) + parts.negative;
+
+	/* zeros, subnormal numbers, and those beyond */
+	if ((uint32_t) (parts.exponent - 1) >= (uint32_t) limit)
+	{
+		made.is_zero = parts.exponent == 0 && parts.mantissa == 0;
+		if (made.is_zero && parts.negative)
+			made.special = 0;
+		if (parts.exponent > limit)
+		{
+			made.special |= gs_fsum_special(parts);
+			made.top = -2;
+			made.window = -256;
+		}
+	}
+	return made;
+}
+
+/* Makes sure that a slot reaches a summand, and returns the slot's head. */
+GS_DEVICE uint32_t
+slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset,
+				 uint32_t *word, const SlotSummand &summand, bool &waits)
+{
+	uint32_t head = seen_by_others(word);
+
+	if (summand.top + 2 > (int32_t) ((head & SUM_BASE) + (head >> SLOT_HIGHEST)))
+	{
+		head = slot_sum_anchor(launch, slot_sum_head(launch, slot, row_size, offset), word,
+							   summand.top, summand.is_zero);
+		waits |= head == 0;
+	}
+	return head;
 }
 
 GS_DEVICE void
-slot_sum_add(uint32_t *word, double value, int32_t limit)
+slot_sum_add(uint32_t *word, uint32_t head, const SlotSummand &summand)
 {
-	GsFloatParts parts = gs_float_parts(value);
-	bool beyond = parts.exponent > limit;
-	uint32_t special = beyond ? gs_fsum_special(parts) : 0;
-	uint32_t base = seen_by_others(word);
-
-	if (beyond || parts.mantissa != 0 || !parts.negative)
-		special |= GPUSCAN_FSUM_NOT_MINUS_0;
-	if (!beyond)
-	{
-		GsFSumPieces pieces = gs_fsum_cut(parts);
+	uint32_t first = (head & SUM_BASE) - 1 - (uint32_t) summand.window;
 
 #pragma unroll
-		for (int i = 0; i < 3; i++)
-		{
-			uint32_t at = (base & SUM_BASE) - 1 - (uint32_t) (pieces.window + i);
-			int64_t piece = parts.negative ? -(int64_t) pieces.piece[i] : pieces.piece[i];
+	for (int i = 0; i < 3; i++)
+	{
+		uint32_t at = first - (uint32_t) i;
 
-			if (at < 4)
-				slot_add(SLOT_WINDOW(word, at), piece);
-		}
+		if (at < 4 && summand.piece[i] != 0)
+			slot_add(SLOT_WINDOW(word, at), summand.piece[i]);
 	}
-	if ((special & ~(base >> SUM_SPECIAL)) != 0)
-		atomicOr(word, special << SUM_SPECIAL);
+	if ((summand.special & ~(head >> SUM_SPECIAL)) != 0)
+		atomicOr(word, summand.special << SUM_SPECIAL);
 }
 
 /*
@@ -291,10 +372,10 @@ flush_or(uint64_t *s, uint64_t bits)
 GS_DEVICE void
 flush_sum(SumHead *s, uint64_t *windows, const uint32_t *word)
 {
-	uint32_t special = word[0] & ~SUM_BASE;
+	uint32_t special = word[0] & SLOT_SPECIAL;
 
-	if (load_relaxed((const uint32_t *) &s->top) < word[SLOTS])
-		atomicMax(&s->top, (int32_t) word[SLOTS]);
+	if (word[0] >> SLOT_HIGHEST != 0)
+		atomicMax(&s->top, (int32_t) (word[0] & SUM_BASE) - 1);
 	if (special != 0)
 		atomicOr(&s->base, special);
 	for (int i = 0; i < 4; i++)
