@@ -65,6 +65,8 @@ take_segments(GpuScanRequest *request, CudaSlot *slot)
 		if (slot->nranges >= LAUNCH_RANGES)
 			break;
 	}
+	if (taken == NULL)
+		request->cached_taken = request->ncached; /* the request fails */
 	pthread_mutex_unlock(&request->device->lock);
 	return taken;
 }

@@ -670,6 +670,9 @@ answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
 {
 	if (code != GPUSCAN_OK && request->options.program->aggregate && request->code == GPUSCAN_OK)
 		request->code = code;
+	/* a call that failed behind a launch leaves a kernel that reads the batches' pages */
+	if (code != GPUSCAN_OK)
+		(void) CUDA(stream_synchronize(slot->stream));
 	while (slot->batches != NULL)
 	{
 		CudaBatch *batch = slot->batches;

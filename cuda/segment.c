@@ -318,6 +318,7 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	CudaPlace place;
 	char *copy;
 	GpuScanCode code;
+	GpuScanCode copied;
 
 	TRY(alloc(request, at.size, &place));
 	prepared->place = place;
@@ -331,10 +332,10 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	code = get_mirrors(request, segment, prepared, (GsValues *) (copy + at.dictionaries));
 	if (code == GPUSCAN_OK)
 		code = copy_to(request, &place, 0, copy, at.size);
-	if (code == GPUSCAN_OK)
-		code = CUDA(stream_synchronize(stream_of(request)));
+	/* of mirrors too, which others may use once the lock is gone, whatever has failed */
+	copied = CUDA(stream_synchronize(stream_of(request)));
 	free(copy);
-	return code;
+	return code == GPUSCAN_OK ? copied : code;
 }
 
 /* Under the lock. */
