@@ -22,6 +22,7 @@
 #include "executor/feed.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "storage/predicate.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -304,9 +305,13 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 static void
 add_subject(Inquiry *inquiry, Subject *subject, Relation rel, uint32 layout)
 {
-	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	uint32 nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
+	BlockNumber nblocks;
+	uint32 nmap_pages;
 
+	/* as a scan does when it begins: from now on a writer finds that we read the relation */
+	PredicateLockRelation(rel, inquiry->feed->snapshot);
+	nblocks = RelationGetNumberOfBlocks(rel);
+	nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
 	*subject = (Subject){
 		.rel = rel,
 		.layout = layout,

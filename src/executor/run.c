@@ -121,6 +121,8 @@ gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
 	GpuScanFeeders *feeders;
 
 	gpuscan_feed_look_up(&run->feed);
+	if (gpuscan_client_failure(run->client) != NULL)
+		return false;
 	feeders = gpuscan_feeders_launch(&run->feed);
 	gpuscan_feed_all(&run->feed);
 	if (feeders != NULL)
