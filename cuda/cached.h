@@ -153,6 +153,43 @@ fetch(const Column &column, uint32_t row)
 	return fetched;
 }
 
+/*
+ * The same of the rows behind[i] * 32 behind `row`: their bits lie as those of `row`
+ * do, in other words.  A column that is known to be plain has neither NULLs nor codes.
+ * (Made of this with n = 1, loads of one row would wait for each other.)
+ */
+template <class T, bool plain, int n>
+GS_DEVICE void
+fetch(const Column &column, uint32_t row, const uint32_t (&behind)[n], Fetched (&fetched)[n])
+{
+	/* data, width and flags, in one load */
+	const uint4 head = *(const uint4 *) &column;
+	uint32_t bit = row * head.z;
+	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
+	const uint32_t *next = words + 1; /* there is one behind the last, but of RAW */
+
+	if (sizeof(T) < 8)
+		next = words + ((bit & 31) + head.z > 32);
+#pragma unroll
+	for (int i = 0; i < n; i++)
+	{
+		fetched[i].word[0] = __ldg(words + behind[i] * head.z);
+		fetched[i].word[1] = __ldg(next + behind[i] * head.z);
+		fetched[i].word[2] = 0;
+		if (sizeof(T) == 8 && (head.w & COLUMN_WIDE) != 0)
+			fetched[i].word[2] = __ldg(next + behind[i] * head.z + 1);
+		fetched[i].nulls = plain ? 0 : (uint32_t) ((int32_t) head.w >> 31);
+	}
+	if (!plain && (head.w & COLUMN_HAS_NULLS) != 0)
+	{
+		const uint32_t *nulls = column.nulls + (row >> 5);
+
+#pragma unroll
+		for (int i = 0; i < n; i++)
+			fetched[i].nulls = __ldg(nulls + behind[i]);
+	}
+}
+
 GS_DEVICE uint8_t
 fetched_flags(const Fetched &fetched, uint32_t row)
 {
@@ -185,6 +222,44 @@ fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
 								   (uint32_t) (column.mask >> 32))
 						   << 32 |
 					   low)));
+}
+
+/* The same of rows that were fetched together, `row` the first */
+template <bool plain, class T, int n>
+GS_DEVICE void
+fetched_values(const Column &column, const Fetched (&fetched)[n], uint32_t row, T (&values)[n])
+{
+	typedef typename Bits<sizeof(T)>::Word Word;
+	uint32_t shift = row * column.width & 31;
+	uint32_t low[n];
+
+#pragma unroll
+	for (int i = 0; i < n; i++)
+		low[i] =
+			__funnelshift_r(fetched[i].word[0], fetched[i].word[1], shift) & (uint32_t) column.mask;
+	if (!plain && (column.flags & COLUMN_CODES) != 0)
+	{
+#pragma unroll
+		for (int i = 0; i < n; i++)
+			values[i] = __ldg((const T *) column.values + ((uint32_t) column.base + low[i]));
+	}
+	else if (sizeof(T) < 8)
+	{
+#pragma unroll
+		for (int i = 0; i < n; i++)
+			values[i] = bits_as<T>((Word) ((uint32_t) column.base + low[i]));
+	}
+	else
+	{
+#pragma unroll
+		for (int i = 0; i < n; i++)
+		{
+			uint32_t high = __funnelshift_r(fetched[i].word[1], fetched[i].word[2], shift) &
+							(uint32_t) (column.mask >> 32);
+
+			values[i] = bits_as<T>((Word) (column.base + ((uint64_t) high << 32 | low[i])));
+		}
+	}
 }
 
 /* The same of classes that are loaded at once */
@@ -397,7 +472,7 @@ open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_
 /* The rows of a piece that the filter keeps, of one warp */
 struct Queue
 {
-	uint16_t rows[QUEUE_ROWS];
+	uint16_t rows[QUEUE_ROWS + 2];
 };
 
 /* A piece is left: of the tuples behind `kept`, those of `mask` are not done. */
@@ -410,16 +485,34 @@ leave_piece(const CudaLaunch &launch, uint32_t item, uint32_t kept, uint32_t mas
 		((CudaProgress *) launch.progress)[item] = progress;
 }
 
+template <bool truth> struct Truth
+{
+	static const bool value = truth;
+};
+
+/* Of FILTER_ROWS rows of a thread, those that there are among n of the warp: as fetch() has them */
+template <bool all>
+GS_DEVICE void
+rows_behind(uint32_t n, uint32_t (&behind)[FILTER_ROWS])
+{
+#pragma unroll
+	for (uint32_t k = 0; k < FILTER_ROWS; k++)
+		behind[k] = all || k * 32 + threadIdx.x % 32 < n ? k : 0;
+}
+
 /*
- * Runs tuple(row, found) for each row that the filter keeps: keep(rows, outcomes)
- * makes outcomes of FILTER_ROWS rows.  It returns an outcome, or CUDA_TUPLE_WAITS.  Behind it the
+ * Runs tuple(row, found) for each row that the filter keeps: keep(plain, row, n,
+ * failed) has a bit for each 32nd row from `row` on, FILTER_ROWS of them, of a warp's n
+ * rows; plain: there are so many, and is_plain() is true of the filter's columns.
+ * tuple() returns an outcome, or CUDA_TUPLE_WAITS.  Behind it the
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
  */
-template <bool filtered, class Found, class MayPass, class Keep, class Tuple, class Advance>
+template <bool filtered, class Found, class MayPass, class IsPlain, class Keep, class Tuple,
+		  class Advance>
 GS_DEVICE void
 run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *queue,
-		   MayPass may_pass, Keep keep, Tuple tuple, Advance advance)
+		   MayPass may_pass, IsPlain is_plain, Keep keep, Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
@@ -447,6 +540,7 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 				continue;
 		}
 		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
+		const bool plain = is_plain();
 
 		for (;;)
 		{
@@ -459,27 +553,31 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 			{
 				while (queued < 32 && (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
 				{
-					uint32_t rows[FILTER_ROWS];
-					uint32_t outcomes[FILTER_ROWS];
+					uint32_t wanted;
+					bool failed = false;
 
 					seen += n;
-#pragma unroll
-					for (uint32_t k = 0; k < FILTER_ROWS; k++)
-						rows[k] = first + min(k * 32 + lane, n - 1);
-					keep(rows, outcomes);
+					first += min(lane, n - 1);
+					if (plain && n == FILTER_ROWS * 32)
+						wanted = keep(Truth<true>(), first, n, failed);
+					else
+						wanted = keep(Truth<false>(), first, n, failed);
+					/* of the rows that there are */
+					wanted &= (1U << (n + 31 - lane) / 32) - 1;
 #pragma unroll
 					for (uint32_t k = 0; k < FILTER_ROWS; k++)
 					{
-						bool wanted = k * 32 + lane < n && outcomes[k] != REJECTED;
-						uint32_t votes = __ballot_sync(WARP, wanted);
-						uint32_t rank = __popc(votes & ((1U << lane) - 1));
+						bool is_wanted = wanted >> k & 1;
+						uint32_t votes = __ballot_sync(WARP, is_wanted);
+						uint32_t place = head + queued + __popc(votes & ((1U << lane) - 1));
 
-						if (wanted)
-							queue->rows[(head + queued + rank) % QUEUE_ROWS] = (uint16_t) rows[k];
-						if (wanted && outcomes[k] == RECHECK)
-							atomicMax(&result->code, LEFT_TO_POSTGRES);
+						/* no branch: those that are not wanted have a place, too */
+						queue->rows[is_wanted ? place % QUEUE_ROWS : QUEUE_ROWS] =
+							(uint16_t) (first + k * 32);
 						queued += __popc(votes);
 					}
+					if (failed)
+						atomicMax(&result->code, LEFT_TO_POSTGRES);
 				}
 				n = min(queued, 32U);
 				__syncwarp();

@@ -19,7 +19,7 @@
 
 /* Bytes of struct Column; of a warp's struct Queue; of the largest of aggregate.h's states */
 #define COLUMN_SIZE 64
-#define QUEUE_SIZE 512
+#define QUEUE_SIZE 516
 #define STATE_SIZE sizeof(GpuScanSquaresF64State)
 
 /* Shared memory of a thread block for columns, and for slots */
@@ -261,7 +261,7 @@ is_fetched(const Generator *g, int phase, const GpuScanInput *input)
 	return cls != GPUSCAN_I128 && (cls != GPUSCAN_TEXT || is_lazy(g, phase, input));
 }
 
-/* The first step, of row `at` or, for several at a time, rows[k] */
+/* The first step, of row `at` or, for several at a time, `first` and those behind it */
 static void
 emit_fetches(Generator *g, int phase, bool several)
 {
@@ -277,19 +277,39 @@ emit_fetches(Generator *g, int phase, bool several)
 		if (cls == GPUSCAN_TEXT)
 			cls = GPUSCAN_I32;
 		if (several)
-			EMIT("\tFetched w%d[FILTER_ROWS];\n#pragma unroll\n"
-				 "\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n"
-				 "\t\tw%d[k] = fetch<%s>(columns[%d], rows[k]);\n",
-				 r, r, gpuscan_cuda_types[cls], input_of(g, (uint16_t) r));
+			EMIT(
+				"\tFetched w%d[FILTER_ROWS];\n\tfetch<%s, plain.value>(columns[%d], first, behind, "
+				"w%d);\n",
+				r, gpuscan_cuda_types[cls], input_of(g, (uint16_t) r), r);
 		else
 			EMIT("\tconst Fetched w%d = fetch<%s>(columns[%d], at);\n", r, gpuscan_cuda_types[cls],
 				 input_of(g, (uint16_t) r));
 	}
 }
 
-/* The second step, and the phase's instructions */
+/* The second step for several rows at a time, but for their flags */
 static void
-emit_phase(Generator *g, int phase, const char *index)
+emit_values(Generator *g, int phase)
+{
+	const CpuPhase *inputs = &g->plan->phases[phase];
+
+	for (int i = 0; i < inputs->ninputs; i++)
+	{
+		int r = inputs->inputs[i].reg;
+		const char *type = gpuscan_cuda_types[g->classes[r]];
+		int column = input_of(g, (uint16_t) r);
+
+		if (!is_fetched(g, phase, &inputs->inputs[i]) || g->classes[r] == GPUSCAN_TEXT)
+			continue;
+		EMIT("\t%s v%d[FILTER_ROWS];\n\tfetched_values<plain.value>(columns[%d], w%d, first, "
+			 "v%d);\n",
+			 type, r, column, r, r);
+	}
+}
+
+/* The second step of row `at`, or number k of several; and the phase's instructions */
+static void
+emit_phase(Generator *g, int phase, bool several)
 {
 	const CpuPhase *inputs = &g->plan->phases[phase];
 
@@ -301,15 +321,17 @@ emit_phase(Generator *g, int phase, const char *index)
 		int column = input_of(g, (uint16_t) r);
 
 		if (is_fetched(g, phase, input))
-			EMIT("\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n", r, r, index);
+			EMIT("\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n", r, r, several ? "[k]" : "");
 		else
 			EMIT("\tconst uint8_t f%d = column_flags(columns[%d], at);\n"
 				 "\tconst %s r%d = column_%s(columns[%d], at);\n",
 				 r, column, gpuscan_cuda_types[cls], r, cls == GPUSCAN_TEXT ? "text" : "i128",
 				 column);
-		if (is_fetched(g, phase, input) && cls != GPUSCAN_TEXT)
-			EMIT("\tconst %s r%d = fetched_value<%s>(columns[%d], w%d%s, at);\n",
-				 gpuscan_cuda_types[cls], r, gpuscan_cuda_types[cls], column, r, index);
+		if (several && is_fetched(g, phase, input))
+			EMIT("\tconst %s r%d = v%d[k];\n", gpuscan_cuda_types[cls], r, r);
+		else if (is_fetched(g, phase, input) && cls != GPUSCAN_TEXT)
+			EMIT("\tconst %s r%d = fetched_value<%s>(columns[%d], w%d, at);\n",
+				 gpuscan_cuda_types[cls], r, gpuscan_cuda_types[cls], column, r);
 	}
 	for (int i = 0; i < inputs->ninstrs; i++)
 		gpuscan_cuda_emit_instr(g, &inputs->instrs[i]);
@@ -410,19 +432,27 @@ static void
 emit_keep(Generator *g)
 {
 	const GpuScanProgram *p = g->program;
+	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
 
-	EMIT("\t[&](const uint32_t *rows, uint32_t *outcomes)\n\t{\n");
+	EMIT("\t[&]() -> bool\n\t{\n\tuint32_t flags = 0;\n");
+	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
+		EMIT("\tflags |= columns[%d].flags;\n", input_of(g, phase->inputs[i].reg));
+	EMIT("\treturn (flags & ~COLUMN_WIDE) == 0;\n\t},\n"
+		 "\t[&](auto plain, uint32_t first, uint32_t n, bool &failed) -> uint32_t\n\t{\n"
+		 "\tuint32_t wanted = 0;\n");
 	if (p->filter != GPUSCAN_NO_REGISTER)
 	{
+		EMIT("\tuint32_t behind[FILTER_ROWS];\n\trows_behind<plain.value>(n, behind);\n");
 		emit_fetches(g, CPU_FILTER, true);
+		emit_values(g, CPU_FILTER);
 		EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n\t{\n"
-			 "\tconst uint32_t at = rows[k];\n");
-		emit_phase(g, CPU_FILTER, "[k]");
-		EMIT("\toutcomes[k] = f%d == GPUSCAN_ERROR ? RECHECK : f%d == 0 && r%d ? PASSED : "
-			 "REJECTED;\n\t}\n",
+			 "\tconst uint32_t at = first + behind[k] * 32;\n");
+		emit_phase(g, CPU_FILTER, true);
+		EMIT("\tfailed |= f%d == GPUSCAN_ERROR;\n\twanted |= (uint32_t) (f%d == 0 && r%d) << k;\n"
+			 "\t}\n",
 			 p->filter, p->filter, p->filter);
 	}
-	EMIT("\t},\n");
+	EMIT("\treturn wanted;\n\t},\n");
 }
 
 /*
@@ -592,8 +622,8 @@ emit_tuple(Generator *g, bool local, bool advances)
 	EMIT("\t[&](uint32_t at, auto &found) -> uint32_t\n\t{\n");
 	emit_fetches(g, CPU_FILTER, false);
 	emit_fetches(g, CPU_REST, false);
-	emit_phase(g, CPU_FILTER, "");
-	emit_phase(g, CPU_REST, "");
+	emit_phase(g, CPU_FILTER, false);
+	emit_phase(g, CPU_REST, false);
 	gpuscan_cuda_emit_selections(g);
 	EMIT("\tuint32_t row = 0;\n");
 	if (p->nkeys > 0)

@@ -77,7 +77,10 @@ make_summary(int64_t limit)
 	return build_program(b);
 }
 
-/* Aggregates columns for the blocks i with i % of < some, pages for the others. */
+/*
+ * Aggregates columns for the blocks i with i % of < some, pages for the others.
+ * Neighbours are one run, but where of == 2.
+ */
 static Run *
 run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *table,
 		   Columns *columns, uint32_t some, uint32_t of)
@@ -100,9 +103,12 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 		for (uint32_t i = 0; i < columns->batches[r].nblocks; i++)
 		{
 			GpuScanBlock *block = &table->blocks[r * GPUSCAN_RANGE_BLOCKS + i];
+			GpuScanRows *last = range->nruns > 0 ? &columns->runs[r][range->nruns - 1] : NULL;
 
 			if (i % of >= some || !block->fills)
 				batches[nbatches++] = (GpuScanBatch){.nblocks = 1, .blocks = block};
+			else if (of != 2 && last != NULL && last->first + last->n == row)
+				last->n += (uint16_t) block->ntuples;
 			else
 				columns->runs[r][range->nruns++] =
 					(GpuScanRows){(uint16_t) row, (uint16_t) block->ntuples};
@@ -131,7 +137,7 @@ same(const Run *a, const Run *b)
 static void
 test_columns(uint32_t n, GpuScanProgram *program, const char *name)
 {
-	static const uint32_t parts[][2] = {{1, 1}, {1, 2}, {2, 3}, {1, 7}, {63, 64}};
+	static const uint32_t parts[][2] = {{1, 1}, {2, 2}, {1, 2}, {2, 3}, {1, 7}, {63, 64}};
 	Table *table = make_table(n, n);
 	GpuScanLayout *layout = new_layout(attrs, NUM_COLUMNS, NUM_COLUMNS, NULL);
 	Columns *columns = calloc(1, sizeof(Columns));
@@ -349,6 +355,7 @@ main(void)
 	test_columns(30000, make_program(0), "no filter");
 	test_columns(30000, make_program(2), "half of them");
 	test_columns(30000, make_program(20), "one in 20");
+	test_columns(170000, make_program(2), "half of many");
 	test_columns(30001, make_keyed(false), "by texts");
 	test_columns(30001, make_total(), "one group");
 	test_columns(1, make_summary(0), "from headers");
