@@ -586,8 +586,8 @@ gpuscan_cuda_emit_selections(Generator *g)
 	}
 }
 
-void
-gpuscan_cuda_emit_local_advance(Generator *g)
+static void
+emit_local_advance(Generator *g)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
@@ -631,6 +631,19 @@ gpuscan_cuda_emit_local_advance(Generator *g)
 		}
 	}
 	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
+}
+
+void
+gpuscan_cuda_emit_row(Generator *g, bool local, bool advances)
+{
+	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
+	if (advances)
+		EMIT("\tfound.row = row;\n");
+	gpuscan_cuda_emit_prepare(g);
+	if (local)
+		emit_local_advance(g);
+	else
+		gpuscan_cuda_emit_found(g);
 }
 
 /* Merges the local states of a thread block into its partial row. */
@@ -717,15 +730,7 @@ emit_run(Generator *g)
 			gpuscan_cuda_emit_keys(g);
 			gpuscan_cuda_emit_find_row(g);
 		}
-		EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n",
-			 g->source->row_size);
-		if (advances)
-			EMIT("\tfound.row = row;\n");
-		gpuscan_cuda_emit_prepare(g);
-		if (local)
-			gpuscan_cuda_emit_local_advance(g);
-		else
-			gpuscan_cuda_emit_found(g);
+		gpuscan_cuda_emit_row(g, local, advances);
 	}
 	EMIT("\treturn PASSED;\n\t},\n\t[&](const auto &found)\n\t{\n");
 	if (advances)

@@ -642,14 +642,7 @@ emit_tuple(Generator *g, bool local, bool advances)
 		emit_slot_advance(g);
 		EMIT("\t}\n");
 	}
-	EMIT("\tchar *p = (char *) launch.table.rows + (uint64_t) row * %uU;\n", g->source->row_size);
-	if (advances)
-		EMIT("\tfound.row = row;\n");
-	gpuscan_cuda_emit_prepare(g);
-	if (local)
-		gpuscan_cuda_emit_local_advance(g);
-	else
-		gpuscan_cuda_emit_found(g);
+	gpuscan_cuda_emit_row(g, local, advances);
 	EMIT("\treturn PASSED;\n\t},\n");
 }
 

@@ -62,8 +62,10 @@ extern void gpuscan_cuda_emit_instr(Generator *g, const GpuScanInstr *instr);
 extern void gpuscan_cuda_emit_keys(Generator *g);
 extern void gpuscan_cuda_emit_find_row(Generator *g);
 extern void gpuscan_cuda_emit_selections(Generator *g);
-extern void gpuscan_cuda_emit_local_advance(Generator *g);
 extern void gpuscan_cuda_emit_local_merge(Generator *g);
+
+/* What both kernels do with a tuple whose row is known: room, then states, or what Found needs */
+extern void gpuscan_cuda_emit_row(Generator *g, bool local, bool advances);
 
 /*
  * codegen_cached.c
