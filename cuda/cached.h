@@ -36,6 +36,9 @@
 #define COLUMN_RAW 4	  /* of 128 bits, or a text */
 #define COLUMN_CONSTANT 8 /* a text */
 
+/* What open_column() says besides: see usual_value() */
+#define COLUMN_UNUSUAL (1U << 29)
+
 /* And of NULLs, if there are any: there is a bitmap; it is all of them */
 #define COLUMN_HAS_NULLS (1U << 30)
 #define COLUMN_IS_NULL (1U << 31)
@@ -101,6 +104,10 @@ open_column(Column *column, uint64_t address, const GsValues *dictionary)
 	else if (chunk->nnulls > 0)
 		made.flags |= COLUMN_IS_NULL;
 	made.mask = made.width == 0 ? 0 : ~0ULL >> (64 - made.width);
+	if ((chunk->cls == GPUSCAN_TEXT) != ((made.flags & COLUMN_CODES) != 0) ||
+		(made.flags & (COLUMN_RAW | COLUMN_CONSTANT | COLUMN_IS_NULL)) != 0 ||
+		(chunk->cls == GPUSCAN_F64 && made.width != 64))
+		made.flags |= COLUMN_UNUSUAL;
 	*column = made;
 }
 
@@ -138,12 +145,9 @@ fetch(const Column &column, uint32_t row)
 	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
 	Fetched fetched;
 
-	/* there is a word behind the last one, but of RAW */
+	/* there are two words behind the last one */
 	fetched.word[0] = __ldg(words);
-	if (sizeof(T) < 8)
-		fetched.word[1] = __ldg(words + ((bit & 31) + head.z > 32));
-	else
-		fetched.word[1] = __ldg(words + 1);
+	fetched.word[1] = __ldg(words + 1);
 	fetched.word[2] = 0;
 	if (sizeof(T) == 8 && (head.w & COLUMN_WIDE) != 0)
 		fetched.word[2] = __ldg(words + 2);
@@ -166,18 +170,17 @@ fetch(const Column &column, uint32_t row, const uint32_t (&behind)[n], Fetched (
 	const uint4 head = *(const uint4 *) &column;
 	uint32_t bit = row * head.z;
 	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
-	const uint32_t *next = words + 1; /* there is one behind the last, but of RAW */
 
-	if (sizeof(T) < 8)
-		next = words + ((bit & 31) + head.z > 32);
 #pragma unroll
 	for (int i = 0; i < n; i++)
 	{
-		fetched[i].word[0] = __ldg(words + behind[i] * head.z);
-		fetched[i].word[1] = __ldg(next + behind[i] * head.z);
+		const uint32_t *p = words + behind[i] * head.z;
+
+		fetched[i].word[0] = __ldg(p);
+		fetched[i].word[1] = __ldg(p + 1);
 		fetched[i].word[2] = 0;
 		if (sizeof(T) == 8 && (head.w & COLUMN_WIDE) != 0)
-			fetched[i].word[2] = __ldg(next + behind[i] * head.z + 1);
+			fetched[i].word[2] = __ldg(p + 2);
 		fetched[i].nulls = plain ? 0 : (uint32_t) ((int32_t) head.w >> 31);
 	}
 	if (!plain && (head.w & COLUMN_HAS_NULLS) != 0)
@@ -222,6 +225,67 @@ fetched_value(const Column &column, const Fetched &fetched, uint32_t row)
 								   (uint32_t) (column.mask >> 32))
 						   << 32 |
 					   low)));
+}
+
+/*
+ * Values of a column that is as most are: numbers without a dictionary, texts with
+ * one (then they are codes), and some NULLs at most.  Several rows are 32 apart.
+ */
+template <class T, int n>
+GS_DEVICE void
+usual_values(const Column &column, uint32_t row, T (&values)[n])
+{
+	const uint4 head = *(const uint4 *) &column;
+	uint32_t bit = row * head.z;
+	const uint32_t *words = (const uint32_t *) ((uint64_t) head.y << 32 | head.x) + (bit >> 5);
+
+#pragma unroll
+	for (int i = 0; i < n; i++, words += head.z)
+	{
+		uint32_t low = __ldg(words);
+		uint32_t next = __ldg(words + 1);
+		uint32_t last = 0;
+
+		if (sizeof(T) == 8 && (head.w & COLUMN_WIDE) != 0)
+			last = __ldg(words + 2);
+		low = __funnelshift_r(low, next, bit) & (uint32_t) column.mask;
+		if (sizeof(T) < 8)
+			values[i] = bits_as<T>((typename Bits<sizeof(T)>::Word)((uint32_t) column.base + low));
+		else
+		{
+			uint32_t high = __funnelshift_r(next, last, bit) & (uint32_t) (column.mask >> 32);
+
+			values[i] = bits_as<T>(
+				(typename Bits<sizeof(T)>::Word)(column.base + ((uint64_t) high << 32 | low)));
+		}
+	}
+}
+
+template <int n>
+GS_DEVICE void
+usual_values(const Column &column, uint32_t row, double (&values)[n])
+{
+#pragma unroll
+	for (int i = 0; i < n; i++)
+		values[i] = __ldg((const double *) column.data + row + i * 32);
+}
+
+/* A word for each row that has a bit for it, at its place among 32 rows, if it is NULL */
+template <int n>
+GS_DEVICE void
+usual_nulls(const Column &column, uint32_t row, uint32_t (&nulls)[n])
+{
+#pragma unroll
+	for (int i = 0; i < n; i++)
+		nulls[i] = 0;
+	if ((column.flags & COLUMN_HAS_NULLS) != 0)
+	{
+		const uint32_t *words = column.nulls + (row >> 5);
+
+#pragma unroll
+		for (int i = 0; i < n; i++)
+			nulls[i] = __ldg(words + i);
+	}
 }
 
 /* The same of rows that were fetched together, `row` the first */
@@ -348,14 +412,18 @@ struct RowCursor
 	}
 };
 
-/* Has the next rows of all columns on their way while the warp is at others. */
+/*
+ * Has the next rows of all columns on their way, rows * 32 of them, while the warp is
+ * at others.
+ */
+template <uint32_t rows>
 GS_DEVICE void
 prefetch(const Column *columns, uint32_t ncolumns, const RowCursor &cursor)
 {
-	uint32_t i = threadIdx.x % 32 / 2;
-	uint32_t row = cursor.row + threadIdx.x % 2 * 16;
+	uint32_t i = threadIdx.x % 32 / (2 * rows);
+	uint32_t row = cursor.row + threadIdx.x % (2 * rows) * 16;
 
-	for (; i < ncolumns && row < cursor.stop; i += 16)
+	for (; i < ncolumns && row < cursor.stop; i += 16 / rows)
 	{
 		const char *p = columns[i].data + (row * columns[i].width >> 3);
 
@@ -451,7 +519,7 @@ open_piece(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, uint32_
 	uint32_t piece = item % CUDA_PIECES;
 	CudaSegment segment = find_segment(launch, number);
 	CudaRange range = ((const CudaRange *) segment.ranges)[number - segment.first];
-	uint32_t size = (range.nrows + CUDA_PIECES * 32 - 1) / (CUDA_PIECES * 32) * 32;
+	uint32_t size = (range.nrows + CUDA_PIECES * 128 - 1) / (CUDA_PIECES * 128) * 128;
 	RowCursor cursor = {(const RowRun *) range.runs, range.nruns, piece * size, 0, 0, 0};
 
 	if (!may_pass((const uint64_t *) range.chunks))
@@ -475,12 +543,16 @@ struct Queue
 	uint16_t rows[QUEUE_ROWS + 2];
 };
 
-/* A piece is left: of the tuples behind `kept`, those of `mask` are not done. */
+/* A piece is left: of each thread's rows behind `kept`, those of `todo` are not done. */
+template <uint32_t rows>
 GS_DEVICE void
-leave_piece(const CudaLaunch &launch, uint32_t item, uint32_t kept, uint32_t mask, uint32_t seen)
+leave_piece(const CudaLaunch &launch, uint32_t item, uint32_t kept, uint32_t todo, uint32_t seen)
 {
-	CudaProgress progress = {kept, mask, seen, 0};
+	CudaProgress progress = {kept, seen, {}};
 
+#pragma unroll
+	for (uint32_t k = 0; k < rows; k++)
+		progress.mask[k] = __ballot_sync(WARP, todo >> k & 1);
 	if (threadIdx.x % 32 == 0)
 		((CudaProgress *) launch.progress)[item] = progress;
 }
@@ -500,6 +572,24 @@ rows_behind(uint32_t n, uint32_t (&behind)[FILTER_ROWS])
 		behind[k] = all || k * 32 + threadIdx.x % 32 < n ? k : 0;
 }
 
+/* A bit for each of them that is there */
+GS_DEVICE uint32_t
+rows_there(uint32_t n)
+{
+	return (1U << (n + 31 - threadIdx.x % 32) / 32) - 1;
+}
+
+/* True if all columns of a warp are usual ones */
+GS_DEVICE bool
+are_usual(const Column *columns, uint32_t ncolumns)
+{
+	uint32_t flags = 0;
+
+	for (uint32_t i = 0; i < ncolumns; i++)
+		flags |= columns[i].flags;
+	return (flags & COLUMN_UNUSUAL) == 0;
+}
+
 /*
  * Runs tuple(row, found) for each row that the filter keeps: keep(plain, row, n,
  * failed) has a bit for each 32nd row from `row` on, FILTER_ROWS of them, of a warp's n
@@ -507,12 +597,16 @@ rows_behind(uint32_t n, uint32_t (&behind)[FILTER_ROWS])
  * tuple() returns an outcome, or CUDA_TUPLE_WAITS.  Behind it the
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
+ *
+ * BATCH_ROWS rows of each thread go together.  Where columns are usual, quick(row)
+ * comes first: of the rows from `row` on, it returns a bit for each for which it has done what
+ * tuple() would do.
  */
-template <bool filtered, class Found, class MayPass, class IsPlain, class Keep, class Tuple,
-		  class Advance>
+template <bool filtered, bool has_quick, class Found, class MayPass, class IsPlain, class Keep,
+		  class Quick, class Tuple, class Advance>
 GS_DEVICE void
 run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *queue,
-		   MayPass may_pass, IsPlain is_plain, Keep keep, Tuple tuple, Advance advance)
+		   MayPass may_pass, IsPlain is_plain, Keep keep, Quick quick, Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
@@ -524,7 +618,8 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 	for (uint32_t i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < nitems; i += warps)
 	{
 		uint32_t item = (uint32_t) ((uint64_t) i * launch.stride % nitems);
-		CudaProgress before = {0, 0, 0, 0};
+		CudaProgress before = {};
+		uint32_t todo_before = 0;
 		uint32_t kept = 0;	 /* tuples that the filter kept and that were taken from the queue */
 		uint32_t seen = 0;	 /* rows */
 		uint32_t head = 0;	 /* of the queue */
@@ -536,22 +631,26 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 		if (launch.again)
 		{
 			before = ((const CudaProgress *) launch.progress)[item];
-			if (before.mask == 0)
+#pragma unroll
+			for (uint32_t k = 0; k < BATCH_ROWS; k++)
+				todo_before |= (before.mask[k] >> lane & 1) << k;
+			if (!__any_sync(WARP, todo_before != 0))
 				continue;
 		}
 		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
 		const bool plain = is_plain();
+		const bool usual = has_quick && launch.replicas != CUDA_NOT_SHARED &&
+						   are_usual(columns, ncolumns);
 
 		for (;;)
 		{
 			uint32_t first = 0;
 			uint32_t n;
-			uint32_t made = REJECTED;
-			Found found;
 
 			if (filtered)
 			{
-				while (queued < 32 && (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
+				while (queued < BATCH_ROWS * 32 &&
+					   (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
 				{
 					uint32_t wanted;
 					bool failed = false;
@@ -562,8 +661,7 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 						wanted = keep(Truth<true>(), first, n, failed);
 					else
 						wanted = keep(Truth<false>(), first, n, failed);
-					/* of the rows that there are */
-					wanted &= (1U << (n + 31 - lane) / 32) - 1;
+					wanted &= rows_there(n);
 #pragma unroll
 					for (uint32_t k = 0; k < FILTER_ROWS; k++)
 					{
@@ -579,19 +677,19 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 					if (failed)
 						atomicMax(&result->code, LEFT_TO_POSTGRES);
 				}
-				n = min(queued, 32U);
+				n = min(queued, BATCH_ROWS * 32U);
 				__syncwarp();
-				first = queue->rows[(head + lane) % QUEUE_ROWS];
+				first = queue->rows[(head + min(lane, n - 1)) % QUEUE_ROWS];
 				__syncwarp();
 				head += n;
 				queued -= n;
 			}
 			else
 			{
-				n = cursor.take(32, first);
-				first += lane;
+				n = cursor.take(BATCH_ROWS * 32, first);
 				seen += n;
-				prefetch(columns, ncolumns, cursor);
+				prefetch<BATCH_ROWS>(columns, ncolumns, cursor);
+				first += lane;
 			}
 			if (n == 0)
 				break;
@@ -602,24 +700,47 @@ run_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, Queue *
 				kept += n;
 				continue;
 			}
-			if (lane < n && (before.mask == 0 || kept > before.kept || (before.mask >> lane & 1)))
+			uint32_t todo = rows_there(n);
+			if (launch.again && kept == before.kept)
+				todo = todo_before;
+			else if (usual && (n == BATCH_ROWS * 32 || (BATCH_ROWS == 1 && lane < n)))
 			{
-				made = tuple(first, found);
-				counts.passed += made == PASSED;
-				if (made == RECHECK)
-					atomicMax(&result->code, LEFT_TO_POSTGRES);
+				uint32_t quickly = quick(first);
+
+				counts.passed += __popc(quickly);
+				todo &= ~quickly;
 			}
-			__syncwarp();
-			advance(found);
-			waiting = __ballot_sync(WARP, made == CUDA_TUPLE_WAITS);
-			if (waiting != 0)
-				break;
+			if (__any_sync(WARP, todo != 0))
+			{
+				uint32_t waits = 0;
+
+				GS_ROLLED
+				for (uint32_t k = 0; k < BATCH_ROWS; k++)
+				{
+					uint32_t made = REJECTED;
+					Found found;
+
+					if (todo >> k & 1)
+					{
+						made = tuple(first + k * 32, found);
+						counts.passed += made == PASSED;
+						if (made == RECHECK)
+							atomicMax(&result->code, LEFT_TO_POSTGRES);
+					}
+					__syncwarp();
+					advance(found);
+					waits |= (uint32_t) (made == CUDA_TUPLE_WAITS) << k;
+				}
+				waiting = waits;
+				if (__any_sync(WARP, waits != 0))
+					break;
+			}
 			kept += n;
 		}
 		done += seen - before.seen;
-		counts.waiting += lane == 0 && waiting != 0;
+		counts.waiting += __any_sync(WARP, waiting != 0) && lane == 0;
 		if (launch.progress != 0)
-			leave_piece(launch, item, kept, waiting, seen);
+			leave_piece<BATCH_ROWS>(launch, item, kept, waiting, seen);
 	}
 	__syncwarp();
 	if (lane == 0 && done != 0)

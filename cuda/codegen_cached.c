@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE 1
 #include "codegen_impl.h"
+#include "launch.h"
 
 /* Bytes of struct Column; of a warp's struct Queue; of the largest of aggregate.h's states */
 #define COLUMN_SIZE 64
@@ -47,7 +48,7 @@ slot_words(const GpuScanAgg *agg, bool *fits)
 		case GPUSCAN_AGG_SUM_I128:
 			return agg->cls == GPUSCAN_I128 ? 5 : 3;
 		case GPUSCAN_AGG_SUM_F64:
-			return 1 + 2 * 4;
+			return 1 + 2 * 4 + 1;
 		case GPUSCAN_AGG_MIN:
 		case GPUSCAN_AGG_MAX:
 			*fits &= agg->cls != GPUSCAN_I128;
@@ -156,13 +157,31 @@ gpuscan_cuda_place_cached(Generator *g)
 	source->slots_size = source->nslots * g->slot_words * 4;
 }
 
+/* True if each input is a number, or a text that only a key needs: see usual_value(). */
+static bool
+has_quick(const Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	bool fits = g->source->nslots > 0;
+
+	for (int i = 0; i < p->ninputs; i++)
+	{
+		uint16_t r = GPUSCAN_INPUTS(p)[i].reg;
+
+		fits &= g->classes[r] != GPUSCAN_I128 &&
+				(g->classes[r] != GPUSCAN_TEXT || g->plan->key_use[r] == CPU_ONLY_KEY);
+	}
+	return fits;
+}
+
 void
 gpuscan_cuda_emit_cached_head(Generator *g)
 {
 	const CpuPhase *filter = &g->plan->phases[CPU_FILTER];
 
-	EMIT("#define FILTER_ROWS %d\n#include \"cached.h\"\n",
-		 filter->ninputs + filter->ninstrs > MAX_TOGETHER ? 1 : 4);
+	EMIT("#define FILTER_ROWS %d\n#define BATCH_ROWS %d\n#include \"cached.h\"\n",
+		 filter->ninputs + filter->ninstrs > MAX_TOGETHER ? 1 : 4,
+		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
 	if (g->source->nslots > 0)
 		EMIT("#define SLOTS %u\n#include \"shared.h\"\n", g->source->nslots);
 	EMIT("\n");
@@ -494,25 +513,12 @@ emit_find_slot(Generator *g)
 	}
 }
 
-/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
+/* Advances the states of a slot; float sums are ready. */
 static void
-emit_slot_advance(Generator *g)
+emit_slot_states(Generator *g, const char *kind)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
-	EMIT("\tbool waits = false;\n");
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
-			continue;
-		EMIT("\tconst SlotSummand t%d = slot_summand(r%d, %s);\n\tuint32_t head%d = 0;\n"
-			 "\tif (s%d)\n\t\thead%d = slot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, "
-			 "%u), "
-			 "t%d, waits);\n",
-			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, i, i, g->source->row_size,
-			 g->places[i].state, g->places[i].slot_state, i);
-	}
-	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
 	for (int i = 0; i < g->program->naggs; i++)
 	{
@@ -537,7 +543,8 @@ emit_slot_advance(Generator *g)
 					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
-				EMIT("slot_sum_add(SLOT_WORD(slot, %u), head%d, t%d);\n", at, i, i);
+				EMIT("%s_sum_add(SLOT_WORD(slot, %u), t%d, %s);\n", kind, at, i,
+					 gpuscan_cuda_sum_limit(agg));
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:
@@ -554,6 +561,27 @@ emit_slot_advance(Generator *g)
 		}
 	}
 	EMIT("\treturn PASSED;\n");
+}
+
+/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
+static void
+emit_slot_advance(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tbool waits = false;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
+			continue;
+		EMIT("\tSlotSummand t%d = slot_summand(r%d, %s);\n"
+			 "\tif (s%d)\n\t\tslot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, %u), t%d, "
+			 "waits);\n",
+			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, g->source->row_size,
+			 g->places[i].state, g->places[i].slot_state, i);
+	}
+	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
+	emit_slot_states(g, "slot");
 }
 
 /* At the end of a thread block its slots go to the rows. */
@@ -613,6 +641,70 @@ emit_flush(Generator *g)
 /*
  * The kernel
  */
+
+/* What is usual, where groups are in slots */
+static void
+emit_quick(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+
+	EMIT("\t[&](uint32_t row) -> uint32_t\n\t{\n"
+		 "\tuint32_t done = 0;\n");
+	for (int i = 0; has_quick(g) && i < p->ninputs; i++)
+	{
+		int r = GPUSCAN_INPUTS(p)[i].reg;
+		unsigned cls = g->classes[r] == GPUSCAN_TEXT ? GPUSCAN_I32 : g->classes[r];
+
+		EMIT("\t%s v%d[BATCH_ROWS];\n\tuint32_t n%d[BATCH_ROWS];\n"
+			 "\tusual_values(columns[%d], row, v%d);\n\tusual_nulls(columns[%d], row, n%d);\n",
+			 gpuscan_cuda_types[cls], r, r, i, r, i, r);
+	}
+	if (!has_quick(g))
+	{
+		EMIT("\treturn 0;\n\t},\n");
+		return;
+	}
+	EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < BATCH_ROWS; k++)\n\t{\n"
+		 "\tauto advance = [&]() -> uint32_t\n\t{\n");
+	for (int i = 0; i < p->ninputs; i++)
+	{
+		int r = GPUSCAN_INPUTS(p)[i].reg;
+
+		EMIT("\tconst uint8_t f%d = n%d[k] >> (row & 31) & 1;\n", r, r);
+		if (g->classes[r] != GPUSCAN_TEXT)
+			EMIT("\tconst %s r%d = v%d[k];\n", gpuscan_cuda_types[g->classes[r]], r, r);
+	}
+	for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
+	{
+		for (int i = 0; i < g->plan->phases[phase].ninstrs; i++)
+			gpuscan_cuda_emit_instr(g, &g->plan->phases[phase].instrs[i]);
+	}
+	gpuscan_cuda_emit_selections(g);
+	gpuscan_cuda_emit_keys(g);
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		int r = GPUSCAN_KEYS(p)[k].reg;
+
+		if (GPUSCAN_KEYS(p)[k].cls == GPUSCAN_TEXT)
+			EMIT("\tkeys.i%d = f%d ? 0 : (uint64_t) (columns[%d].offsets + (uint32_t) v%d[k]);\n", k,
+				 r, input_of(g, (uint16_t) r), r);
+	}
+	EMIT("\tuint32_t slot;\n"
+		 "\tif (!find_usual_slot(keys, launch.replicas, slot))\n\t\treturn REJECTED;\n");
+	for (int i = 0; i < p->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_SUM_F64)
+			EMIT("\tUsualSummand t%d;\n"
+				 "\tif (!(usual_summand(r%d, SLOT_WORD(slot, %u), t%d) | !s%d))\n"
+				 "\t\treturn REJECTED;\n",
+				 i, aggs[i].arg, g->places[i].slot_state, i, i);
+	}
+	emit_slot_states(g, "usual");
+	EMIT("\t};\n\tdone |= (uint32_t) (advance() == PASSED) << k;\n"
+		 "\t}\n\treturn done;\n\t},\n");
+}
+
 static void
 emit_tuple(Generator *g, bool local, bool advances)
 {
@@ -680,11 +772,13 @@ gpuscan_cuda_emit_cached(Generator *g)
 			 "\tfor (uint32_t i = threadIdx.x; sharing && i < %u * SLOTS; i += blockDim.x)\n"
 			 "\t\tslots[i] = 0;\n\t__syncthreads();\n",
 			 g->slot_words);
-	EMIT("\trun_pieces<%s, %s>(launch, columns, %u, &queues[%s],\n",
-		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", advances ? "Found" : "NothingFound",
+	EMIT("\trun_pieces<%s, %s, %s>(launch, columns, %u, &queues[%s],\n",
+		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
+		 advances ? "Found" : "NothingFound",
 		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
 	emit_may_pass(g);
 	emit_keep(g);
+	emit_quick(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");
 	if (advances)

@@ -85,17 +85,20 @@ typedef struct CudaResult
 	uint64_t skipped; /* blocks of ranges of which no tuple can pass the filter */
 } CudaResult;
 
+/* Rows of a thread that kernels over columns may take together, at most */
+#define CUDA_BATCH_ROWS 2
+
 /*
  * How far a piece of a range has come: its first `kept` tuples of those that the
- * filter keeps are done, and of the 32 behind them all but those of `mask`, which
- * wait; 0: everything is done
+ * filter keeps are done, and behind them all of the next batch but those of the masks, of
+ * 32 tuples each, which wait; 0: everything is done
  */
 typedef struct CudaProgress
 {
 	uint32_t kept;
-	uint32_t mask;
 	uint32_t seen; /* tuples of the piece that are in CudaResult.cached */
-	uint32_t pad;
+	uint32_t mask[CUDA_BATCH_ROWS];
+	uint32_t pad[2];
 } CudaProgress;
 
 /*
