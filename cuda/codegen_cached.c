@@ -18,9 +18,8 @@
 #include "codegen_impl.h"
 #include "launch.h"
 
-/* Bytes of struct Column; of a warp's struct Queue; of the largest of aggregate.h's states */
-#define COLUMN_SIZE 64
-#define QUEUE_SIZE 516
+/* Bytes of a warp's largest struct Queue; of the largest of aggregate.h's states */
+#define QUEUE_SIZE 1024
 #define STATE_SIZE sizeof(GpuScanSquaresF64State)
 
 /* Shared memory of a thread block for columns, and for slots */
@@ -32,8 +31,9 @@
 #define THREADS 256
 #define SLOT_THREADS 512
 
-/* A filter looks at one row of each thread where that takes more than so many instructions. */
-#define MAX_TOGETHER 16
+/* A filter looks at several rows of each thread where that takes at most so many instructions. */
+#define MAX_EIGHT 8
+#define MAX_FOUR 16
 
 /* Words of an aggregate's state in a slot; 0 with *fits false: it has no such form */
 static uint32_t
@@ -78,21 +78,21 @@ input_of(const Generator *g, uint16_t reg)
 
 /* A key of 32 bits has one word; any other words of 64 bits, which begin at even ones. */
 static bool
-is_short(const GpuScanKey *key)
+is_short(unsigned cls)
 {
-	return key->cls == GPUSCAN_I32 || key->cls == GPUSCAN_BOOL;
+	return cls == GPUSCAN_I32 || cls == GPUSCAN_BOOL;
 }
 
 static uint32_t
 key_word(const GpuScanKey *key, uint32_t at)
 {
-	return is_short(key) ? at : at + at % 2;
+	return is_short(key->cls) ? at : at + at % 2;
 }
 
 static uint32_t
 behind_key(const GpuScanKey *key, uint32_t at)
 {
-	return key_word(key, at) + (is_short(key) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
+	return key_word(key, at) + (is_short(key->cls) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
 }
 
 /* The same of states that are advanced 64 bits at a time */
@@ -137,7 +137,7 @@ void
 gpuscan_cuda_place_cached(Generator *g)
 {
 	CudaSource *source = g->source;
-	uint32_t warp_size = g->program->ninputs * COLUMN_SIZE + QUEUE_SIZE;
+	uint32_t warp_size = g->program->ninputs * sizeof(CudaColumn) + QUEUE_SIZE;
 	bool fits = place_slot(g);
 
 	source->threads = THREADS;
@@ -178,9 +178,12 @@ void
 gpuscan_cuda_emit_cached_head(Generator *g)
 {
 	const CpuPhase *filter = &g->plan->phases[CPU_FILTER];
+	int size = filter->ninstrs;
 
+	for (int i = 0; i < filter->ninputs; i++)
+		size += is_short(g->classes[filter->inputs[i].reg]) ? 1 : 4;
 	EMIT("#define FILTER_ROWS %d\n#define BATCH_ROWS %d\n#include \"cached.h\"\n",
-		 filter->ninputs + filter->ninstrs > MAX_TOGETHER ? 1 : 4,
+		 size <= MAX_EIGHT ? 8 : size <= MAX_FOUR ? 4 : 1,
 		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
 	if (g->source->nslots > 0)
 		EMIT("#define SLOTS %u\n#include \"shared.h\"\n", g->source->nslots);
@@ -193,7 +196,7 @@ emit_slot_key(Generator *g, int k, uint32_t at, const char *before, const char *
 {
 	const GpuScanKey *key = &GPUSCAN_KEYS(g->program)[k];
 
-	if (is_short(key))
+	if (is_short(key->cls))
 		EMIT("%sSLOT_WORD(slot, %u)%s(uint32_t) k%d;\n", before, at, between, k);
 	else
 		EMIT("%sSLOT_LONG(slot, %u)%s%c%d;\n", before, at, between,
@@ -240,7 +243,7 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 		EMIT("\t\treturn slot_near((uint32_t) (i0 / 4));\n");
 	else if (g->program->nkeys == 1 && !is_float(keys[0].cls) && keys[0].cls != GPUSCAN_I128)
 		EMIT("\t\treturn slot_near((uint32_t) k0%s);\n",
-			 is_short(&keys[0]) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
+			 is_short(keys[0].cls) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
 	else
 		emit_slot_mix(g);
 	EMIT("\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
@@ -420,14 +423,12 @@ emit_may_pass(Generator *g)
 	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
 	bool bounded[GPUSCAN_MAX_REGISTERS] = {false};
 
-	EMIT("\t[&](const uint64_t *chunks) -> bool\n\t{\n");
+	EMIT("\t[&]() -> bool\n\t{\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 	{
 		int r = phase->inputs[i].reg;
-		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
 
-		EMIT("\tconst Bounds b%d = bounds_of_input(chunks[%d], %s);\n", r,
-			 input_of(g, (uint16_t) r), is_integer ? "true" : "false");
+		EMIT("\tconst Bounds b%d = bounds_of_input(columns[%d]);\n", r, input_of(g, (uint16_t) r));
 		bounded[r] = true;
 	}
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < p->nparams; i++)
@@ -456,7 +457,7 @@ emit_keep(Generator *g)
 	EMIT("\t[&]() -> bool\n\t{\n\tuint32_t flags = 0;\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 		EMIT("\tflags |= columns[%d].flags;\n", input_of(g, phase->inputs[i].reg));
-	EMIT("\treturn (flags & ~COLUMN_WIDE) == 0;\n\t},\n"
+	EMIT("\treturn (flags & ~(CUDA_COLUMN_WIDE | CUDA_COLUMN_BOUNDED)) == 0;\n\t},\n"
 		 "\t[&](auto plain, uint32_t first, uint32_t n, bool &failed) -> uint32_t\n\t{\n"
 		 "\tuint32_t wanted = 0;\n");
 	if (p->filter != GPUSCAN_NO_REGISTER)
@@ -498,8 +499,8 @@ emit_find_slot(Generator *g)
 			snprintf(code, sizeof(code), "fetched_code(columns[%d], w%d, at)", column, r);
 		else
 			snprintf(code, sizeof(code), "column_code(columns[%d], at)", column);
-		EMIT("\tshared = shared && (columns[%d].flags & COLUMN_CODES) != 0;\n"
-			 "\tkeys.i%d = f%d || !shared ? 0 : (uint64_t) (columns[%d].offsets + %s);\n",
+		EMIT("\tshared = shared && (columns[%d].flags & CUDA_COLUMN_CODES) != 0;\n"
+			 "\tkeys.i%d = f%d || !shared ? 0 : columns[%d].offsets + 4 * (uint64_t) %s;\n",
 			 column, k, r, column, code);
 	}
 	EMIT("\tif (shared)\n\t{\n\t\thash_of_slot = keys.slot_hash();\n"
@@ -687,7 +688,7 @@ emit_quick(Generator *g)
 		int r = GPUSCAN_KEYS(p)[k].reg;
 
 		if (GPUSCAN_KEYS(p)[k].cls == GPUSCAN_TEXT)
-			EMIT("\tkeys.i%d = f%d ? 0 : (uint64_t) (columns[%d].offsets + (uint32_t) v%d[k]);\n", k,
+			EMIT("\tkeys.i%d = f%d ? 0 : columns[%d].offsets + 4 * (uint64_t) (uint32_t) v%d[k];\n", k,
 				 r, input_of(g, (uint16_t) r), r);
 	}
 	EMIT("\tuint32_t slot;\n"
@@ -747,7 +748,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 	bool advances = p->nkeys > 0 || g->source->ndistinct > 0;
 	bool in_slots = g->source->nslots > 0;
 	uint32_t warps = g->source->threads / 32;
-	size_t columns = (size_t) warps * p->ninputs * COLUMN_SIZE;
+	size_t columns = (size_t) warps * p->ninputs * sizeof(CudaColumn);
 	size_t states = local ? g->source->threads * STATE_SIZE : 0;
 
 	if (advances)
@@ -756,14 +757,13 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "k_cached(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char room[%zu];\n"
 		 "\t__shared__ Queue queues[%u];\n"
-		 "\tColumn *columns = (Column *) room + threadIdx.x / 32 * %u;\n"
+		 "\tCudaColumn *columns = (CudaColumn *) room + threadIdx.x / 32 * %u;\n"
 		 "\tconst char *program = (const char *) launch.program;\n"
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
-		 "\tstatic_assert(sizeof(Column) == %d && sizeof(Queue) == %d, \"as the host has it\");\n",
+		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
 		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
-		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE,
-		 QUEUE_SIZE);
+		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
 		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);
