@@ -762,7 +762,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
-		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
+		 g->source->threads, in_slots ? ", 2" : ", 3", columns > states ? columns + 16 : states + 16,
 		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
