@@ -332,21 +332,22 @@ struct RowCursor
 };
 
 /*
- * Has the next rows of all columns on their way, rows * 32 of them, while the warp is
- * at others.
+ * Has the next rows of some columns, a bit of `which` for each, on their way to the L2 cache while
+ * the warp is at others: rows * 32 of them.
  */
 template <uint32_t rows>
 GS_DEVICE void
-prefetch(const CudaColumn *columns, uint32_t ncolumns, const RowCursor &cursor)
+prefetch(const CudaColumn *columns, uint64_t which, const RowCursor &cursor)
 {
-	uint32_t i = threadIdx.x % 32 / (2 * rows);
 	uint32_t row = cursor.row + threadIdx.x % (2 * rows) * 16;
 
-	for (; i < ncolumns && row < cursor.stop; i += 16 / rows)
+	for (uint32_t i = threadIdx.x % 32 / (2 * rows); row < cursor.stop && which >> i != 0;
+		 i += 16 / rows)
 	{
 		const char *p = (const char *) columns[i].data + (row * columns[i].width >> 3);
 
-		asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+		if ((which >> i & 1) != 0)
+			asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
 	}
 }
 
@@ -541,12 +542,12 @@ are_usual(const CudaColumn *columns, uint32_t ncolumns)
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
  *
- * BATCH_ROWS rows of each thread go together.  Where columns are usual, quick(row)
+ * `which` columns are read of every row.  BATCH_ROWS rows of each thread go together.  Where columns are usual, quick(row)
  * comes first: of the rows from `row` on, it returns a bit for each for which it has done what
  * tuple() would do.
  */
-template <bool filtered, bool has_quick, class Found, class MayPass, class IsPlain, class Keep,
-		  class Quick, class Tuple, class Advance>
+template <bool filtered, bool has_quick, uint64_t which, class Found, class MayPass, class IsPlain,
+		  class Keep, class Quick, class Tuple, class Advance>
 GS_DEVICE void
 run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Queue *queue,
 		   MayPass may_pass, IsPlain is_plain, Keep keep, Quick quick, Tuple tuple, Advance advance)
@@ -600,6 +601,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 
 					seen += n;
 					first += min(lane, n - 1);
+					prefetch<FILTER_ROWS>(columns, which, cursor);
 					if (plain && n == FILTER_ROWS * 32)
 						wanted = keep(Truth<true>(), first, n, failed);
 					else
@@ -620,7 +622,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 			{
 				n = cursor.take(BATCH_ROWS * 32, first);
 				seen += n;
-				prefetch<BATCH_ROWS>(columns, ncolumns, cursor);
+				prefetch<BATCH_ROWS>(columns, which, cursor);
 				first += lane;
 			}
 			if (n == 0)

@@ -643,6 +643,26 @@ emit_flush(Generator *g)
  * The kernel
  */
 
+/* A bit for each of the first 64 inputs that are read of every row */
+static uint64_t
+read_always(const Generator *g)
+{
+	bool filtered = g->program->filter != GPUSCAN_NO_REGISTER;
+	uint64_t which = 0;
+
+	for (int phase = 0; phase < (filtered ? CPU_REST : CPU_NUM_PHASES); phase++)
+	{
+		for (int i = 0; i < g->plan->phases[phase].ninputs; i++)
+		{
+			int column = input_of(g, g->plan->phases[phase].inputs[i].reg);
+
+			which |= column < 64 ? UINT64_C(1) << column : 0;
+		}
+	}
+	return which;
+}
+
+
 /* What is usual, where groups are in slots */
 static void
 emit_quick(Generator *g)
@@ -762,7 +782,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
-		 g->source->threads, in_slots ? ", 2" : ", 3", columns > states ? columns + 16 : states + 16,
+		 g->source->threads, in_slots ? ", 2" : ", 4", columns > states ? columns + 16 : states + 16,
 		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
@@ -772,9 +792,9 @@ gpuscan_cuda_emit_cached(Generator *g)
 			 "\tfor (uint32_t i = threadIdx.x; sharing && i < %u * SLOTS; i += blockDim.x)\n"
 			 "\t\tslots[i] = 0;\n\t__syncthreads();\n",
 			 g->slot_words);
-	EMIT("\trun_pieces<%s, %s, %s>(launch, columns, %u, &queues[%s],\n",
+	EMIT("\trun_pieces<%s, %s, 0x%llx, %s>(launch, columns, %u, &queues[%s],\n",
 		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
-		 advances ? "Found" : "NothingFound",
+		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound",
 		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
 	emit_may_pass(g);
 	emit_keep(g);
