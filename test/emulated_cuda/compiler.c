@@ -109,8 +109,7 @@ extra_flags(void)
 }
 
 /* Runs a command, whose output goes to a file; false if it fails. */
-static bool __attribute__((format(printf, 1, 2)))
-run(const char *format, ...)
+static bool __attribute__((format(printf, 1, 2))) run(const char *format, ...)
 {
 	char command[4 * PATH_MAX];
 	va_list args;
