@@ -139,7 +139,7 @@ static void
 prepare_headers(nvrtcProgram program, char *folder)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	uint64_t hash = hash_text(hash_text(0, emulated_prelude), extra_flags());
+	uint64_t hash = hash_text(hash_text(hash_text(0, emulated_prelude), FLAGS), extra_flags());
 	char temporary[PATH_MAX];
 	Dl_info self;
 

@@ -262,7 +262,7 @@ on_fault(int number, siginfo_t *info, void *context)
 	where->uc_mcontext.gregs[REG_RIP] = (greg_t) (uintptr_t) emulated_switched;
 }
 
-__attribute__((constructor)) static void
+static void
 catch_faults(void)
 {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -557,9 +557,11 @@ emulated_run_blocks(EmulatedLaunch *launch)
 {
 	Machine *m = take_machine();
 	stack_t signals = {.ss_sp = m->signal_stack, .ss_size = sizeof(m->signal_stack)};
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	stack_t before;
 	uint32_t block;
 
+	(void) pthread_once(&once, catch_faults);
 	m->launch = launch;
 	m->nthreads = launch->threads;
 	machine = m;
