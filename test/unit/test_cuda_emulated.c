@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_emulated.c
+ * test_cuda_emulated.c
  *	  The emulated CUDA device itself: a kernel that is right gives its result,
  *	  and each mistake that a GPU would answer by hanging or with anything at all
  *	  fails the launch.
