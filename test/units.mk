@@ -50,8 +50,7 @@ $(fakes): $(wildcard test/fake_cuda/*) cuda/driver.h test/units.mk
 
 $(emulators): $(wildcard test/fake_cuda/* test/emulated_cuda/*) cuda/driver.h test/units.mk
 	@mkdir -p $(@D)
-	rm -rf $(@D)/headers-*
-	$(CC) -std=gnu11 -g -O2 -Wall -Icuda -Itest/fake_cuda -shared -fPIC -fvisibility=default -Wl,-soname,$(@F) -o $@ $(emulated) -lpthread -lm
+	$(CC) -std=gnu11 -g -O2 -Icuda -Itest/fake_cuda -shared -fPIC -Wl,-soname,$(@F) -o $@ $(emulated) -lpthread -lm
 
 $(out)/%.o: %.c test/units.mk
 	@mkdir -p $(@D)

@@ -109,8 +109,7 @@ extra_flags(void)
 }
 
 /* Runs a command, whose output goes to a file; false if it fails. */
-static bool __attribute__((format(printf, 1, 2)))
-run(const char *format, ...)
+static bool __attribute__((format(printf, 1, 2))) run(const char *format, ...)
 {
 	char command[4 * PATH_MAX];
 	va_list args;
@@ -140,7 +139,7 @@ static void
 prepare_headers(nvrtcProgram program, char *folder)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	uint64_t hash = hash_text(hash_text(0, emulated_prelude), extra_flags());
+	uint64_t hash = hash_text(hash_text(hash_text(0, emulated_prelude), FLAGS), extra_flags());
 	char temporary[PATH_MAX];
 	Dl_info self;
 

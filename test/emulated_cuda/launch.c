@@ -77,8 +77,7 @@ cuModuleLoadData(CUmodule *module, const void *image)
 		return NO_BINARY_FOR_GPU;
 	m = calloc(1, sizeof(*m));
 	fd = mkstemp(path);
-	if (m == NULL || fd < 0 ||
-		write(fd, header + 1, header->size) != (ssize_t) header->size)
+	if (m == NULL || fd < 0 || write(fd, header + 1, header->size) != (ssize_t) header->size)
 		abort();
 	m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	close(fd);
@@ -91,8 +90,7 @@ cuModuleLoadData(CUmodule *module, const void *image)
 	}
 	*(void **) &m->dynamic = dlsym(m->library, "emulated_dynamic");
 	(void) dlinfo(m->library, RTLD_DI_TLS_MODID, &m->tls_id);
-	if (m->tls_id != 0)
-		(void) dl_iterate_phdr(find_storage, m);
+	(void) dl_iterate_phdr(find_storage, m);
 	*module = m;
 	return CUDA_SUCCESS;
 }
@@ -144,28 +142,43 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, in
 /*
  * Shared memory
  */
+
+/* So much behind it is watched. */
+#define WATCHED 1024
+
+static size_t
+watched_size(const EmulatedLaunch *launch, size_t room)
+{
+	return launch->shared + WATCHED < room ? launch->shared + WATCHED : room;
+}
+
 void
 emulated_shared_clear(EmulatedLaunch *launch)
 {
-	void *shared = NULL;
-	size_t size;
+	CUmodule module = launch->module;
+	void *found = NULL;
+	char *shared;
+	char *dynamic;
+	size_t room;
 
-	if (launch->module->shared_size == 0)
-		return;
 	/* a thread that has not used it yet has none */
-	(void) launch->module->dynamic(&size);
-	if (dlinfo(launch->module->library, RTLD_DI_TLS_DATA, &shared) != 0 || shared == NULL)
+	dynamic = module->dynamic(&room);
+	if (dlinfo(module->library, RTLD_DI_TLS_DATA, &found) != 0 || found == NULL)
 		abort();
-	memset(shared, EMULATED_POISON, launch->module->shared_size);
+	shared = found;
+	memset(shared, EMULATED_POISON, (size_t) (dynamic - shared));
+	memset(dynamic, EMULATED_POISON, watched_size(launch, room));
+	memset(dynamic + room, EMULATED_POISON,
+		   (size_t) (shared + module->shared_size - (dynamic + room)));
 }
 
 bool
 emulated_shared_check(EmulatedLaunch *launch)
 {
-	size_t size;
-	const char *dynamic = launch->module->dynamic(&size);
+	size_t room;
+	const char *dynamic = launch->module->dynamic(&room);
 
-	for (size_t i = launch->shared; i < size; i++)
+	for (size_t i = launch->shared; i < watched_size(launch, room); i++)
 	{
 		if (dynamic[i] != (char) EMULATED_POISON)
 			return false;
@@ -216,8 +229,7 @@ cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned g
 		return INVALID_VALUE;
 	if (n > grid_x)
 		n = grid_x;
-	while (started < n - 1 &&
-		   pthread_create(&threads[started], NULL, host_thread, &launch) == 0)
+	while (started < n - 1 && pthread_create(&threads[started], NULL, host_thread, &launch) == 0)
 		started++;
 	emulated_run_blocks(&launch);
 	while (started > 0)

@@ -202,9 +202,8 @@ __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATE
 {
 	unsigned lane = threadIdx.x % 32;
 
-	return emulated_shuffle(mask, value,
-							lane + delta < emulated_part(width) + width ? lane + delta : lane, file,
-							line);
+	return emulated_shuffle(
+		mask, value, lane + delta < emulated_part(width) + width ? lane + delta : lane, file, line);
 }
 
 template <class T>
@@ -314,8 +313,8 @@ atomicMax(T *p, typename EmulatedSame<T>::Type value)
 	T old = __atomic_load_n(p, __ATOMIC_RELAXED);
 
 	emulated_atomic();
-	while (old < value && !__atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED,
-													   __ATOMIC_RELAXED))
+	while (old < value &&
+		   !__atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	return old;
 }
@@ -327,8 +326,8 @@ atomicMin(T *p, typename EmulatedSame<T>::Type value)
 	T old = __atomic_load_n(p, __ATOMIC_RELAXED);
 
 	emulated_atomic();
-	while (value < old && !__atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED,
-													   __ATOMIC_RELAXED))
+	while (value < old &&
+		   !__atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	return old;
 }

@@ -71,18 +71,12 @@ typedef enum Op
 	OP_XOR
 } Op;
 
-static const char *const op_names[] = {"__syncwarp",
-									   "a vote",
-									   "a shuffle",
-									   "__match_any_sync",
-									   "__reduce_add_sync",
-									   "__reduce_min_sync",
-									   "__reduce_max_sync",
-									   "__reduce_min_sync",
-									   "__reduce_max_sync",
-									   "__reduce_and_sync",
-									   "__reduce_or_sync",
-									   "__reduce_xor_sync"};
+static const char *const op_names[] = {"__syncwarp",		"a vote",
+									   "a shuffle",			"__match_any_sync",
+									   "__reduce_add_sync", "__reduce_min_sync",
+									   "__reduce_max_sync", "__reduce_min_sync",
+									   "__reduce_max_sync", "__reduce_and_sync",
+									   "__reduce_or_sync",	"__reduce_xor_sync"};
 
 typedef enum State
 {
@@ -105,12 +99,20 @@ typedef struct Thread
 	int line;
 } Thread;
 
+/* Bits of a warp's threads */
+typedef struct Warp
+{
+	uint32_t waiting; /* AT_WARP */
+	uint32_t gone;	  /* or never there */
+} Warp;
+
 /* A host thread's; kept for the next */
 typedef struct Machine
 {
 	struct Machine *next; /* of those that nobody uses */
 	char *stacks;
 	Thread threads[EMULATED_MAX_THREADS];
+	Warp warps[EMULATED_MAX_THREADS / 32];
 	uint32_t nthreads;
 	uint32_t current;
 	uint32_t at_block; /* threads that wait there */
@@ -260,7 +262,7 @@ on_fault(int number, siginfo_t *info, void *context)
 	where->uc_mcontext.gregs[REG_RIP] = (greg_t) (uintptr_t) emulated_switched;
 }
 
-__attribute__((constructor)) static void
+static void
 catch_faults(void)
 {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -382,13 +384,29 @@ do_warp(Thread *warp, Op op, uint32_t mask)
 	}
 }
 
+/* Whether the threads of a mask, which all wait, do so for each other */
+static bool
+have_met(const Thread *warp, const Thread *self)
+{
+	for (uint32_t rest = self->mask; rest != 0; rest &= rest - 1)
+	{
+		const Thread *t = &warp[__builtin_ctz(rest)];
+
+		if (t->op != self->op || t->mask != self->mask ||
+			(t->op != OP_SYNC && (t->line != self->line ||
+								  (t->file != self->file && strcmp(t->file, self->file) != 0))))
+			return false;
+	}
+	return true;
+}
+
 uint64_t
 emulated_warp(Op op, uint32_t mask, uint64_t value, uint32_t from, const char *file, int line)
 {
 	Machine *m = machine;
 	Thread *self = &m->threads[m->current];
 	Thread *warp = self - m->current % 32;
-	bool all = true;
+	Warp *lanes = &m->warps[m->current / 32];
 
 	self->op = op;
 	self->mask = mask;
@@ -397,20 +415,16 @@ emulated_warp(Op op, uint32_t mask, uint64_t value, uint32_t from, const char *f
 	self->file = file;
 	self->line = line;
 	self->state = AT_WARP;
+	lanes->waiting |= 1U << m->current % 32;
 	if ((mask >> m->current % 32 & 1) == 0)
 		fail("a thread is not in its own mask");
-	for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
+	if ((lanes->gone & mask) != 0)
+		fail("a thread of the mask is gone");
+	if ((lanes->waiting & mask) == mask && have_met(warp, self))
 	{
-		const Thread *t = &warp[__builtin_ctz(rest)];
-
-		if (t - m->threads >= m->nthreads || t->state == GONE)
-			fail("a thread of the mask is gone");
-		all &= t->state == AT_WARP && t->op == op && t->mask == mask &&
-			   (op == OP_SYNC ||
-				(t->line == line && (t->file == file || strcmp(t->file, file) == 0)));
-	}
-	if (all)
 		do_warp(warp, op, mask);
+		lanes->waiting &= ~mask;
+	}
 	else
 		leave();
 	return self->result;
@@ -428,6 +442,7 @@ thread_main(void)
 
 	m->launch->call(m->launch->params);
 	m->threads[m->current].state = GONE;
+	m->warps[m->current / 32].gone |= 1U << m->current % 32;
 	m->gone++;
 	leave();
 	abort();
@@ -438,13 +453,20 @@ start_threads(Machine *m)
 {
 	for (uint32_t i = 0; i < m->nthreads; i++)
 	{
-		char *top = m->stacks + (size_t) (i + 1) * STACK_SIZE;
+		/* not all at the same places of the processor's caches */
+		char *top = m->stacks + (size_t) (i + 1) * STACK_SIZE - (size_t) (i % 64) * 448;
 		void **stack = (void **) (top - 128);
 
 		/* as emulated_switch() leaves it: six registers, the way back, and what called it */
 		memset(stack, 0, 128);
 		stack[6] = (void *) (uintptr_t) thread_main;
 		m->threads[i] = (Thread){.stack_pointer = stack, .state = READY};
+	}
+	for (uint32_t w = 0; w < (m->nthreads + 31) / 32; w++)
+	{
+		uint32_t n = m->nthreads - w * 32;
+
+		m->warps[w] = (Warp){.gone = n < 32 ? ~0U << n : 0};
 	}
 	m->gone = 0;
 	m->at_block = 0;
@@ -458,8 +480,8 @@ make_machine(void)
 
 	if (m == NULL)
 		abort();
-	m->stacks = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-					 -1, 0);
+	m->stacks = mmap(NULL, size, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m->stacks == MAP_FAILED)
 		abort();
 	for (size_t at = 0; at < size; at += STACK_SIZE)
@@ -535,9 +557,11 @@ emulated_run_blocks(EmulatedLaunch *launch)
 {
 	Machine *m = take_machine();
 	stack_t signals = {.ss_sp = m->signal_stack, .ss_size = sizeof(m->signal_stack)};
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	stack_t before;
 	uint32_t block;
 
+	(void) pthread_once(&once, catch_faults);
 	m->launch = launch;
 	m->nthreads = launch->threads;
 	machine = m;
