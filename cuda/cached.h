@@ -542,9 +542,9 @@ are_usual(const CudaColumn *columns, uint32_t ncolumns)
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
  *
- * `which` columns are read of every row.  BATCH_ROWS rows of each thread go together.  Where columns are usual, quick(row)
- * comes first: of the rows from `row` on, it returns a bit for each for which it has done what
- * tuple() would do.
+ * `which` columns are read of every row.  BATCH_ROWS rows of each thread go together.
+ * Where columns are usual, quick(row) comes first: of the rows from `row` on, it
+ * returns a bit for each for which it has done what tuple() would do.
  */
 template <bool filtered, bool has_quick, uint64_t which, class Found, class MayPass, class IsPlain,
 		  class Keep, class Quick, class Tuple, class Advance>
@@ -583,8 +583,8 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		}
 		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
 		const bool plain = is_plain();
-		const bool usual = has_quick && launch.replicas != CUDA_NOT_SHARED &&
-						   are_usual(columns, ncolumns);
+		const bool usual =
+			has_quick && launch.replicas != CUDA_NOT_SHARED && are_usual(columns, ncolumns);
 
 		for (;;)
 		{
@@ -593,8 +593,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 
 			if (filtered)
 			{
-				while (queued < BATCH_ROWS * 32 &&
-					   (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
+				while (queued < BATCH_ROWS * 32 && (n = cursor.take(FILTER_ROWS * 32, first)) > 0)
 				{
 					uint32_t wanted;
 					bool failed = false;

@@ -157,7 +157,7 @@ gpuscan_cuda_place_cached(Generator *g)
 	source->slots_size = source->nslots * g->slot_words * 4;
 }
 
-/* True if each input is a number, or a text that only a key needs: see usual_value(). */
+/* True if each input is a number, or a text that only a key needs: see usual_values(). */
 static bool
 has_quick(const Generator *g)
 {
@@ -183,7 +183,9 @@ gpuscan_cuda_emit_cached_head(Generator *g)
 	for (int i = 0; i < filter->ninputs; i++)
 		size += is_short(g->classes[filter->inputs[i].reg]) ? 1 : 4;
 	EMIT("#define FILTER_ROWS %d\n#define BATCH_ROWS %d\n#include \"cached.h\"\n",
-		 size <= MAX_EIGHT ? 8 : size <= MAX_FOUR ? 4 : 1,
+		 size <= MAX_EIGHT	? 8
+		 : size <= MAX_FOUR ? 4
+							: 1,
 		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
 	if (g->source->nslots > 0)
 		EMIT("#define SLOTS %u\n#include \"shared.h\"\n", g->source->nslots);
@@ -708,8 +710,8 @@ emit_quick(Generator *g)
 		int r = GPUSCAN_KEYS(p)[k].reg;
 
 		if (GPUSCAN_KEYS(p)[k].cls == GPUSCAN_TEXT)
-			EMIT("\tkeys.i%d = f%d ? 0 : columns[%d].offsets + 4 * (uint64_t) (uint32_t) v%d[k];\n", k,
-				 r, input_of(g, (uint16_t) r), r);
+			EMIT("\tkeys.i%d = f%d ? 0 : columns[%d].offsets + 4 * (uint64_t) (uint32_t) v%d[k];\n",
+				 k, r, input_of(g, (uint16_t) r), r);
 	}
 	EMIT("\tuint32_t slot;\n"
 		 "\tif (!find_usual_slot(keys, launch.replicas, slot))\n\t\treturn REJECTED;\n");
@@ -782,7 +784,8 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
-		 g->source->threads, in_slots ? ", 2" : ", 4", columns > states ? columns + 16 : states + 16,
+		 g->source->threads, in_slots ? ", 2" : ", 4",
+		 columns > states ? columns + 16 : states + 16,
 		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
@@ -794,8 +797,8 @@ gpuscan_cuda_emit_cached(Generator *g)
 			 g->slot_words);
 	EMIT("\trun_pieces<%s, %s, 0x%llx, %s>(launch, columns, %u, &queues[%s],\n",
 		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
-		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound",
-		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound", p->ninputs,
+		 p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
 	emit_may_pass(g);
 	emit_keep(g);
 	emit_quick(g);

@@ -267,7 +267,7 @@ describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dict
 			column.flags = is_text || chunk->cls == GPUSCAN_I128 ? CUDA_COLUMN_RAW : 0;
 			column.values = address;
 			column.base = 0;
-			column.width = gpuscan_columns_value_size[chunk->cls] * 8;
+			column.width = is_text ? 32 : gpuscan_columns_value_size[chunk->cls] * 8;
 			break;
 		default:
 			break;
@@ -275,8 +275,7 @@ describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dict
 	if (column.flags == 0 && column.width > 32)
 		column.flags = CUDA_COLUMN_WIDE;
 	if (is_text != (column.flags == CUDA_COLUMN_CODES) || chunk->nnulls == chunk->nrows ||
-		(column.flags & CUDA_COLUMN_RAW) != 0 ||
-		(chunk->cls == GPUSCAN_F64 && column.width != 64))
+		(column.flags & CUDA_COLUMN_RAW) != 0 || (chunk->cls == GPUSCAN_F64 && column.width != 64))
 		column.flags |= CUDA_COLUMN_UNUSUAL;
 	if (is_integer && (chunk->has_summary || chunk->nnulls == chunk->nrows))
 		column.flags |= CUDA_COLUMN_BOUNDED;

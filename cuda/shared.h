@@ -220,10 +220,11 @@ slot_extremum(uint64_t *s, uint64_t *zeros, double value)
 }
 
 /*
- * A float sum: a word as SumHead.base, with two bits more, then two words for each
- * window, and what usual_summand() looks at.  A slot that does not reach a summand asks the group's row, and is
- * anchored where that is.  The row's `top` is at most two below its base then, so
- * there is more to say of it only after a summand in the highest window.
+ * A float sum: a word as SumHead.base, with two bits more, two words for each window, and
+ * what usual_summand() looks at.  A slot that does not reach a summand asks the
+ * group's row, and is anchored where that is.  The row's `top` is at most two below
+ * its base then, so there is more to say of it only after a summand in the highest
+ * window.
  */
 #define SLOT_WINDOW(word, i) ((word) + (1 + 2 * (i)) * SLOTS)
 #define SLOT_USUAL(word) ((word) + 9 * SLOTS)
@@ -320,7 +321,8 @@ GS_DEVICE uint32_t
 slot_sum_usual(uint32_t head, int32_t limit)
 {
 	int32_t base = (int32_t) (head & SUM_BASE);
-	int32_t reached = GS_FSUM_BITS * (base + (int32_t) (head >> SLOT_HIGHEST) - 3) + 2 * GS_FSUM_BITS - 52;
+	int32_t reached =
+		GS_FSUM_BITS * (base + (int32_t) (head >> SLOT_HIGHEST) - 3) + 2 * GS_FSUM_BITS - 52;
 
 	if (reached <= 0 || (head >> SUM_SPECIAL & GPUSCAN_FSUM_NOT_MINUS_0) == 0)
 		return 0;

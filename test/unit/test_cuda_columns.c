@@ -427,8 +427,9 @@ same_segment(const CudaSegment *out, const GpuScanCachedSegment *segment, uint32
 	for (uint32_t r = 0; same && r < out->nranges; r++)
 	{
 		const GpuScanCachedRange *range = &segment->ranges[r];
-		CudaColumn *columns = (CudaColumn *) read_back(
-			out->columns + (size_t) r * ninputs * sizeof(CudaColumn), ninputs * sizeof(CudaColumn), 0);
+		CudaColumn *columns =
+			(CudaColumn *) read_back(out->columns + (size_t) r * ninputs * sizeof(CudaColumn),
+									 ninputs * sizeof(CudaColumn), 0);
 		char *runs = read_back(ranges[r].runs, range->nruns * sizeof(GpuScanRows), 0);
 		uint32_t nrows = 0;
 
@@ -440,7 +441,8 @@ same_segment(const CudaSegment *out, const GpuScanCachedSegment *segment, uint32
 		for (uint32_t i = 0; same && i < ninputs; i++)
 		{
 			const GpuScanChunk *chunk = range->chunks[i];
-			bool is_constant = chunk->encoding == GPUSCAN_ENCODING_CONSTANT && chunk->cls != GPUSCAN_TEXT;
+			bool is_constant =
+				chunk->encoding == GPUSCAN_ENCODING_CONSTANT && chunk->cls != GPUSCAN_TEXT;
 			uint64_t address = columns[i].data - (is_constant ? 0 : chunk->data);
 
 			if (chunk->encoding == GPUSCAN_ENCODING_CONSTANT && chunk->cls == GPUSCAN_TEXT)
@@ -546,8 +548,9 @@ test_segment(GpuScanProgram *program, Table *table, const Columns *expected)
 		unsigned cls = GPUSCAN_REG_CLASSES(program)[GPUSCAN_INPUTS(program)[i].reg];
 
 		if (columns->dictionaries[i] != NULL && gpuscan_dictionary_count(columns->dictionaries[i]))
-			dictionaries &= same_dictionary(&lanes[1].out, program->ninputs, i, columns->dictionaries[i], cls,
-											gpuscan_dictionary_count(columns->dictionaries[i]));
+			dictionaries &=
+				same_dictionary(&lanes[1].out, program->ninputs, i, columns->dictionaries[i], cls,
+								gpuscan_dictionary_count(columns->dictionaries[i]));
 	}
 	ok(dictionaries, "with its dictionaries");
 	ok(status().memory_columns > before, "it counts as columns");
