@@ -16,6 +16,9 @@
 
 #include <stdlib.h>
 
+/* Pieces of ranges that each warp should have */
+#define WARP_PIECES 8
+
 /* Ranges of one launch; a segment goes beyond if it is larger itself. */
 #define LAUNCH_RANGES 32768
 
@@ -78,12 +81,26 @@ may_wait(const GpuScanRequest *request)
 	return request->options.program->nkeys > 0 || request->source.ndistinct > 0;
 }
 
+/*
+ * Groups in shared memory or not, the device holds so many warps at a time; each should have several
+ * pieces, that none is the last for long, and not too many, since each has to be opened.
+ */
+static uint32_t
+choose_pieces(const GpuScanRequest *request, uint32_t nranges)
+{
+	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
+	uint64_t warps = (uint64_t) kernels->max_grid * kernels->threads / 32;
+	uint64_t wanted = nranges == 0 ? 1 : warps * WARP_PIECES / nranges + 1;
+
+	return wanted < CUDA_PIECES ? (uint32_t) wanted : CUDA_PIECES;
+}
+
 static GpuScanCode
 prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment **segments)
 {
 	size_t segments_size = (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
 	size_t progress_size =
-		may_wait(request) ? (size_t) slot->nranges * CUDA_PIECES * sizeof(CudaProgress) : 0;
+		may_wait(request) ? (size_t) slot->nranges * slot->pieces * sizeof(CudaProgress) : 0;
 	uint32_t first = 0;
 
 	if (slot->nranges > UINT32_MAX / CUDA_PIECES)
@@ -99,10 +116,10 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 	slot->cached_size = segments_size + progress_size;
 	request->stats.bus_bytes += segments_size;
 	TRY(CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
-							request->lane->slots[0].stream)));
+							request->lane->stream)));
 
 	/* it is another slot's stream that will use it */
-	return CUDA(stream_synchronize(request->lane->slots[0].stream));
+	return CUDA(stream_synchronize(request->lane->stream));
 }
 
 GpuScanCode
@@ -121,7 +138,10 @@ gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 	if (code == GPUSCAN_OK)
 		code = gpuscan_cuda_kernels_get(request, CUDA_CACHED);
 	if (code == GPUSCAN_OK)
+	{
+		slot->pieces = choose_pieces(request, slot->nranges);
 		code = prepare_segments(request, slot, segments);
+	}
 	free(segments);
 	return code;
 }
@@ -181,7 +201,7 @@ GpuScanCode
 gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 {
 	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
-	uint32_t nitems = slot->nranges * CUDA_PIECES;
+	uint32_t nitems = slot->nranges * slot->pieces;
 	uint32_t warps = kernels->threads / 32;
 	uint32_t grid = (nitems + warps - 1) / warps;
 	uint32_t replicas = choose_replicas(request);
@@ -192,6 +212,7 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	launch->segments = slot->cached;
 	launch->nsegments = slot->nsegments;
 	launch->nranges = slot->nranges;
+	launch->pieces = slot->pieces;
 	launch->stride = choose_stride(nitems);
 	launch->replicas = replicas;
 	if (may_wait(request))
