@@ -25,7 +25,7 @@
 #include "utils/memutils.h"
 
 /* Pages that are remembered, at most; beyond that all are forgotten */
-#define MAX_REMEMBERED 16384
+#define MAX_REMEMBERED 32768
 
 typedef struct PageName
 {

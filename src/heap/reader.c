@@ -65,8 +65,8 @@
 /* How far ahead of loose pages: each may be a part of its own */
 #define PARTS_AHEAD 4
 
-/* Of a plan whose loose pages are remembered; who reads more pages waits for other things */
-#define MAX_REMEMBERED_BLOCKS 8192
+/* Of a plan whose loose pages are remembered: beyond that all would be forgotten before they are read again */
+#define MAX_REMEMBERED_BLOCKS 16384
 
 struct GpuScanHeapReader
 {
