@@ -65,7 +65,7 @@
 /* How far ahead of loose pages: each may be a part of its own */
 #define PARTS_AHEAD 4
 
-/* Of a plan whose loose pages are remembered: beyond that all would be forgotten before they are read again */
+/* Of a plan whose loose pages are remembered; more would be forgotten before they are read again */
 #define MAX_REMEMBERED_BLOCKS 16384
 
 struct GpuScanHeapReader

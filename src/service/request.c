@@ -442,7 +442,7 @@ begin(Request *request)
 	return true;
 }
 
-/* Whether a page can have line pointers of these numbers; no branch, so that many are looked at at once. */
+/* Whether a page can have line pointers of these numbers; without a branch, so many at once. */
 static bool
 are_line_pointers(const OffsetNumber *offsets, uint32 n)
 {
