@@ -16,8 +16,12 @@
 #include "postgres.h"
 
 #include "service/client_impl.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgrprotos.h"
+
+/* How far ahead the descriptors of buffers are asked for, which others have pinned meanwhile */
+#define UNPIN_AHEAD 8
 
 bool
 gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
@@ -229,6 +233,8 @@ gpuscan_batch_unpin(GpuScanClientBatch *batch)
 {
 	for (uint32 i = 0; i < batch->nblocks; i++)
 	{
+		if (i + UNPIN_AHEAD < batch->nblocks && BufferIsValid(batch->buffers[i + UNPIN_AHEAD]))
+			__builtin_prefetch(GetBufferDescriptor(batch->buffers[i + UNPIN_AHEAD] - 1));
 		if (BufferIsValid(batch->buffers[i]))
 		{
 			ReleaseBuffer(batch->buffers[i]);

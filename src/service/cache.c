@@ -60,7 +60,7 @@ gpuscan_cache_setup(void)
 static void
 free_table(Table *table)
 {
-	for (uint32 i = 0; i < table->nranges; i += GPUSCAN_MAP_RANGES)
+	for (uint32 i = 0; i < table->nranges; i++)
 		gpuscan_cache_range_changes(table, i);
 	while (!slist_is_empty(&table->columns))
 	{
@@ -160,10 +160,12 @@ reserve_ranges(Table *table, uint32 npages)
 		return;
 	ranges = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(ranges[0]), flags);
 	loading = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(loading[0]), flags);
-	kept = MemoryContextAllocZero(gpuscan_cache_context, npages * sizeof(kept[0]));
+	kept = MemoryContextAllocExtended(gpuscan_cache_context,
+									  (Size) npages * GPUSCAN_PIECES * sizeof(kept[0]), flags);
 	if (table->nranges > 0)
 	{
-		memcpy(kept, table->kept, table->nranges / GPUSCAN_MAP_RANGES * sizeof(kept[0]));
+		memcpy(kept, table->kept,
+			   table->nranges / GPUSCAN_MAP_RANGES * GPUSCAN_PIECES * sizeof(kept[0]));
 		pfree(table->kept);
 		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
 		memcpy(loading, table->loading, table->nranges * sizeof(loading[0]));

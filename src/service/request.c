@@ -442,6 +442,17 @@ begin(Request *request)
 	return true;
 }
 
+/* Whether a page can have line pointers of these numbers; without a branch, so many at once. */
+static bool
+are_line_pointers(const OffsetNumber *offsets, uint32 n)
+{
+	bool good = true;
+
+	for (uint32 i = 0; i < n; i++)
+		good &= (OffsetNumber) (offsets[i] - FirstOffsetNumber) < MaxHeapTuplesPerPage;
+	return good;
+}
+
 /* Makes the device's block of the backend's.  False if it is not well formed. */
 static bool
 take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
@@ -487,11 +498,8 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 
 		if (from.kind == GPUSCAN_PAGE_LISTED)
 		{
-			for (uint32 t = 0; t < from.ntuples; t++)
-			{
-				if (offsets[t] < FirstOffsetNumber || offsets[t] > MaxHeapTuplesPerPage)
-					return false;
-			}
+			if (!are_line_pointers(offsets, from.ntuples))
+				return false;
 			block->offsets = offsets;
 		}
 		block->size = BLCKSZ;
