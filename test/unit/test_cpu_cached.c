@@ -146,8 +146,8 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 		}
 	}
 	columns->segments[0] = (GpuScanCachedSegment){.nranges = 1, .ranges = columns->ranges};
-	columns->segments[1] = (GpuScanCachedSegment){.nranges = columns->nranges - 1,
-												  .ranges = columns->ranges + 1};
+	columns->segments[1] =
+		(GpuScanCachedSegment){.nranges = columns->nranges - 1, .ranges = columns->ranges + 1};
 	for (int i = 0; i < 2; i++)
 		device_ops->push_cached(request, &(GpuScanCachedSegment *){&columns->segments[i]}, 1);
 	for (uint32_t i = 0; i < nbatches; i++)

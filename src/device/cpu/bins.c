@@ -238,6 +238,7 @@ gpuscan_cpu_bins_add(CpuPartial *partial)
 		if (code != GPUSCAN_OK)
 			return code;
 	}
+	partial->tuples_seen -= n;
 	find_places(bins, partial->numbers, n, places);
 	for (int i = 0; i < bins->ncolumns; i++)
 		scatter(bins, &bins->columns[i], &partial->registers[bins->columns[i].reg], places, n);
@@ -253,6 +254,7 @@ run_block(CpuPartial *partial, uint32_t block, uint32_t n)
 
 	if (atomic_load_explicit(partial->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
+	partial->tuples_seen += n;
 	if (!gpuscan_cpu_index_find_numbers(partial, bins->numbers + first, n))
 		return GPUSCAN_OUT_OF_MEMORY;
 	for (int i = 0; i < bins->ncolumns; i++)

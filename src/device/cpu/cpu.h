@@ -168,6 +168,7 @@ typedef struct CpuPlan
 	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
 	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
+	uint64_t groups_expected; /* 0: unknown */
 } CpuPlan;
 
 /* NULL: out of memory. */
@@ -473,9 +474,10 @@ typedef struct CpuPartial
 	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
 	char **index;  /* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
-	struct CpuBins *bins; /* for tuples that are aggregated later, or NULL */
-	bool binned;		  /* it was tried to make them */
+	struct CpuBins *bins;  /* for tuples that are aggregated later, or NULL */
+	bool binned;		   /* it was tried to make them */
 	CpuRegister *new_keys; /* of tuples that have no row there */
+	uint64_t tuples_seen;  /* of its part, but for those in bins */
 	CpuDistinct *sets;	   /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */

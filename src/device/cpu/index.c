@@ -37,9 +37,10 @@
  * parts share no lines of arrays. */
 #define PART_SHIFT 6
 
-/* What a bin's groups take, so that they stay in the L2 cache, and how many bins there are at
- * most: lines of all of them are being written. */
+/* What a bin's groups take, so that they stay in the L2 cache, and how many bins there are,
+ * of all of which a line is being written. */
 #define BIN_BYTES ((uint64_t) 512 * 1024)
+#define MIN_BINS 4
 #define MAX_BINS 512
 
 /* Of the request's limit, what an array or bits may take */
@@ -209,18 +210,22 @@ plan_bins(CpuPlan *plan)
 {
 	const GpuScanProgram *program = plan->program;
 	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
-	uint64_t size = plan->nnumbers * (program->row_size + sizeof(char *));
+	uint64_t group_size = program->row_size + sizeof(char *);
+	uint64_t size;
 
-	for (int d = 0; d < plan->ndistinct; d++)
-		size += plan->bits[d].size;
-	size /= plan->nparts;
+	for (int d = 0; plan->nnumbers > 0 && d < plan->ndistinct; d++)
+		group_size += plan->bits[d].size / plan->nnumbers;
+	size = plan->nnumbers * group_size / plan->nparts;
 	for (int i = 0; i < plan->nlast; i++)
 	{
 		/* they refer to what is overwritten */
 		if (classes[plan->last[i]] == GPUSCAN_TEXT)
 			return;
 	}
-	if (size / BIN_BYTES < 4)
+	/* a few groups of many numbers are in the cache anyway */
+	if (size < MIN_BINS * BIN_BYTES ||
+		(plan->groups_expected > 0 &&
+		 plan->groups_expected * group_size / plan->nparts < MIN_BINS * BIN_BYTES))
 		return;
 	while (plan->nnumbers >> plan->bin_shift >= MAX_BINS ||
 		   size / ((plan->nnumbers >> plan->bin_shift) + 1) < BIN_BYTES)
@@ -486,16 +491,17 @@ gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
 	uint32_t nparts = partial->plan->nparts;
 	uint32_t part = partial->part;
 	uint32_t *numbers = partial->numbers;
+	uint8_t outside[CPU_CHUNK];
 	uint32_t n = 0;
 
 	/* cached values are no errors */
-	(void) gpuscan_cpu_index_number(partial);
+	(void) number_keys(partial, partial->tuples.n, numbers, outside);
 	for (uint32_t i = 0; i < partial->tuples.n; i++)
 	{
 		uint32_t number = numbers[i];
 
 		kept[n] = (uint16_t) i;
-		numbers[n] = number;
+		numbers[n] = outside[i] ? (uint32_t) partial->plan->nnumbers : number;
 		n += (uint64_t) ((number >> PART_SHIFT) * UINT32_C(2654435761)) * nparts >> 32 == part;
 	}
 	return n;

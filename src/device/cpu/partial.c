@@ -88,7 +88,7 @@ create_aggregation(CpuPartial *partial)
 		if (partial->plan->bits[set].words != NULL)
 			partial->sets[set].bits = &partial->plan->bits[set];
 		partial->sets[set].tuples_expected = partial->plan->tuples_expected;
-		partial->sets[set++].tuples_seen = &partial->stats.tuples;
+		partial->sets[set++].tuples_seen = &partial->tuples_seen;
 	}
 	return true;
 }
@@ -390,7 +390,10 @@ aggregate_chunk(CpuPartial *partial)
 	char *single = NULL;
 
 	if (takes_part(partial))
+	{
 		keep_part(partial);
+		partial->tuples_seen += tuples->n;
+	}
 	if (tuples->n == 0)
 		return GPUSCAN_OK;
 	load_inputs(partial, CPU_REST);
@@ -445,6 +448,8 @@ run_chunk(CpuPartial *partial)
 
 	if (!takes_part(partial) || partial->part == 0)
 		partial->stats.tuples += tuples->n;
+	if (!takes_part(partial))
+		partial->tuples_seen += tuples->n;
 	load_inputs(partial, CPU_FILTER);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
 	code = select_tuples(
