@@ -430,8 +430,11 @@ number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers, uint8_t *outside
 			read_codes(partial, plan->input_of_reg[key[k].reg], n, codes, &reg);
 			reg.values = codes;
 		}
-		memcpy(before, numbers, n * sizeof(uint32_t));
-		memcpy(outside_before, outside, n);
+		if (!reg.clean)
+		{
+			memcpy(before, numbers, n * sizeof(uint32_t));
+			memcpy(outside_before, outside, n);
+		}
 		add_digits(key[k].cls, domain, reg.values, n, numbers, outside);
 		for (uint32_t i = 0; !reg.clean && i < n; i++)
 		{
