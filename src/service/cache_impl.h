@@ -28,11 +28,13 @@ typedef struct Column
 {
 	slist_node node;
 	struct Table *table;
-	uint16 attnum; /* from 0 */
+	uint16 attnum; /* from 0; of an expression 0 */
+	bool is_expression;
 	uint16 decode;
 	uint16 scale;
 	GpuScanClass cls;
-	uint64 layout_hash; /* of what else decoding depends on */
+	uint64 layout_hash; /* of what else decoding depends on, if it is an attribute */
+	GpuScanExpression expression;
 	GpuScanDictionary *dictionary;
 	uint64 dictionary_size; /* as it is counted */
 	uint32 nchunks;
@@ -166,8 +168,11 @@ gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *questio
 
 /* coverage.c */
 
-/* Counts a range that has come (1) or gone (-1), of a column, or with attribute number 0 of the table. */
-extern void gpuscan_cache_count_range(const Table *table, int attnum, int change);
+/*
+ * Counts a range that has come (1) or gone (-1), of a column by its number for planners, or, with
+ * 0, of the table.
+ */
+extern void gpuscan_cache_count_range(const Table *table, int number, int change);
 extern void gpuscan_cache_clear_coverage(void);
 
 /* cache_segment.c */
@@ -197,6 +202,14 @@ extern void gpuscan_cache_release_segment(Segment *segment);
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;
 #define UNFIT (&gpuscan_cache_unfit)
+
+/* The column's number for planners. */
+static inline int
+column_number(const Column *column)
+{
+	return column->is_expression ? gpuscan_expression_number(&column->expression)
+								 : column->attnum + 1;
+}
 
 static inline Chunk *
 get_chunk(const Column *column, uint32 range)

@@ -459,8 +459,11 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 {
 	GpuScanChannelBlock from = batch->blocks[i];
 	bool staged = from.kind == GPUSCAN_STAGED;
+	bool in_staging = staged || from.buffer == InvalidBuffer;
 	Size item_size = staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
 
+	if (in_staging && (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING))
+		return false;
 	if (from.layout >= request->nlayouts || from.ntuples == 0 ||
 		from.ntuples > GPUSCAN_BLOCK_TUPLES || from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
 		from.items % MAXIMUM_ALIGNOF != 0 ||
@@ -478,18 +481,18 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	if (staged)
 	{
 		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
+		uint32 limit = GPUSCAN_BATCH_STAGING - from.page;
 		uint32 used = 0;
 
 		for (uint32 t = 0; t < from.ntuples; t++)
 		{
-			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 ||
-				staged[t].offset > GPUSCAN_BATCH_STAGING || staged[t].len < SizeofHeapTupleHeader ||
-				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
+			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 || staged[t].offset > limit ||
+				staged[t].len < SizeofHeapTupleHeader || staged[t].len > limit - staged[t].offset)
 				return false;
 			used = Max(used, MAXALIGN(staged[t].offset + staged[t].len));
 		}
 		block->staged = staged;
-		block->base = batch->staging;
+		block->base = batch->staging + from.page;
 		block->size = used;
 	}
 	else
@@ -505,7 +508,7 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 		block->size = BLCKSZ;
 		if (from.buffer == InvalidBuffer)
 		{
-			if (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
+			if (from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
 				return false;
 			block->base = batch->staging + from.page;
 		}
