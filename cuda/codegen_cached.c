@@ -454,7 +454,7 @@ emit_filter_bounds(Generator *g)
 			 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false");
 }
 
-/* Whether headers may tell all that the Program asks for; bounds of 128 bits they have none. */
+/* Whether headers may tell all that the Program asks for: a CudaColumn has no bounds of 128 bits. */
 static bool
 is_told(const Generator *g)
 {
@@ -473,7 +473,7 @@ bound_of(const GpuScanAgg *agg)
 	return agg->kind == GPUSCAN_AGG_MIN || agg->kind == GPUSCAN_AGG_BOOL_AND ? "low" : "high";
 }
 
-/* Whether headers tell what becomes of a range's rows; then the thread that leads advances by them. */
+/* Whether headers tell what all rows of a range make of the states; then the thread that leads does it. */
 static void
 emit_tell(Generator *g)
 {
@@ -495,7 +495,7 @@ emit_tell(Generator *g)
 	{
 		int column = input_of(g, aggs[i].arg);
 
-		/* by the value that decides, and the number of the others */
+		/* advances by the value that decides, and by the number of the others */
 		if (column < 0)
 			EMIT("\tconst uint32_t n%d = leads ? nrows : 0;\n", i);
 		else

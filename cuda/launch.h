@@ -84,7 +84,7 @@ typedef struct CudaColumn
 		uint64_t offsets;	/* CODES of texts: uint32_t[] */
 		uint64_t base_high; /* of 128 bits */
 	};
-	int64_t low; /* least and greatest of those that are not NULL, as chunk.h's first word has it */
+	int64_t low; /* least and greatest of those that are not NULL: first words of chunk.h's */
 	int64_t high;
 	uint32_t nrows;
 	uint32_t nnulls;
