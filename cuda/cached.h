@@ -362,6 +362,7 @@ struct Bounds
 	bool all_null;
 	bool may_be_null;
 	bool may_be_true;
+	bool may_be_other; /* false, or NULL */
 };
 
 GS_DEVICE Bounds
@@ -374,34 +375,62 @@ bounds_of_input(const CudaColumn &column)
 			(column.flags & CUDA_COLUMN_BOUNDED) != 0,
 			all_null,
 			(column.flags & (CUDA_COLUMN_HAS_NULLS | CUDA_COLUMN_IS_NULL)) != 0,
+			true,
 			true};
 }
 
 GS_DEVICE Bounds
 bounds_of_param(int64_t value, bool is_integer, bool is_null)
 {
-	return {value, value, is_integer, is_null, is_null, true};
+	return {value, value, is_integer, is_null, is_null, true, true};
 }
 
 GS_DEVICE Bounds
-bounds_of_truth(bool may_be_true, bool may_be_null)
+bounds_of_truth(bool may_be_true, bool may_be_other, bool may_be_null)
 {
-	return {0, 0, false, false, may_be_null, may_be_true};
+	return {0, 0, false, false, may_be_null, may_be_true, may_be_other};
 }
 
-/* Of a comparison that two values pass if one of three holds: a < b, a = b, a > b */
+/* True if one of these may hold of two values, as far as it is asked for: a < b, a = b, a > b */
+GS_DEVICE bool
+may_hold(const Bounds &a, const Bounds &b, bool less, bool equal, bool greater)
+{
+	return (less && a.low < b.high) || (equal && a.low <= b.high && b.low <= a.high) ||
+		   (greater && a.high > b.low);
+}
+
+/* Of a comparison that two values pass if one of those holds */
 GS_DEVICE Bounds
 bounds_of_comparison(const Bounds &a, const Bounds &b, bool less, bool equal, bool greater)
 {
-	Bounds bounds = bounds_of_truth(true, a.may_be_null || b.may_be_null);
+	Bounds bounds = bounds_of_truth(true, true, a.may_be_null || b.may_be_null);
 
 	if (!a.known || !b.known)
 		return bounds;
 	bounds.all_null = a.all_null || b.all_null;
-	bounds.may_be_true = !bounds.all_null && ((less && a.low < b.high) ||
-											  (equal && a.low <= b.high && b.low <= a.high) ||
-											  (greater && a.high > b.low));
+	bounds.may_be_true = !bounds.all_null && may_hold(a, b, less, equal, greater);
+	bounds.may_be_other = bounds.may_be_null || may_hold(a, b, !less, !equal, !greater);
 	return bounds;
+}
+
+/*
+ * What headers tell of aggregates, as in device/cpu/summary.c
+ */
+
+/* CudaColumn.low or .high, as a register */
+template <class T>
+GS_DEVICE T
+bound_value(int64_t word)
+{
+	return bits_as<T>((typename Bits<sizeof(T)>::Word) word);
+}
+
+/* True if a float's bound is zero: which of the two zeros, a header does not say. */
+template <class T>
+GS_DEVICE bool
+is_zero(const CudaColumn &column, int64_t word)
+{
+	return column.nnulls != column.nrows && bound_value<T>(word) == 0;
 }
 
 /* The segment of a range, found by the whole warp */
@@ -426,13 +455,14 @@ find_segment(const CudaLaunch &launch, uint32_t range)
 }
 
 /*
- * Opens the columns of a piece, and returns its rows: none where may_pass() says so of
- * the columns.
+ * Opens the columns of a piece, and returns its rows: none where filter_bounds() says so
+ * of the columns, and none where all rows of the range pass and tell(nrows, leads) has
+ * advanced the states by them, in the thread that leads and has their number in `told`.
  */
-template <class MayPass>
+template <class FilterBounds, class Tell>
 GS_DEVICE RowCursor
 open_piece(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, uint32_t item,
-		   MayPass may_pass)
+		   FilterBounds filter_bounds, Tell tell, uint32_t &told)
 {
 	const uint32_t parts = sizeof(CudaColumn) / sizeof(uint4);
 	uint32_t number = item / launch.pieces;
@@ -448,11 +478,15 @@ open_piece(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, uin
 	for (uint32_t i = threadIdx.x % 32; i < ncolumns * parts; i += 32)
 		((uint4 *) columns)[i] = __ldg(from + i);
 	__syncwarp();
-	if (!may_pass())
+	const Bounds filter = filter_bounds();
+	const bool leads = piece == 0 && threadIdx.x % 32 == 0;
+	if (!filter.may_be_true)
 	{
-		if (piece == 0 && threadIdx.x % 32 == 0)
+		if (leads)
 			add_atomic(&result_of(launch)->skipped, range.nblocks);
 	}
+	else if (!filter.may_be_other && tell(range.nrows, leads))
+		told = leads ? range.nrows : 0;
 	else if (cursor.skip < range.nrows)
 		cursor.left = piece + 1 < launch.pieces ? min(size, range.nrows - cursor.skip)
 												: range.nrows - cursor.skip;
@@ -557,11 +591,12 @@ take_piece(CudaResult *result)
  * Where columns are usual, quick(row) comes first: of the rows from `row` on, it
  * returns a bit for each for which it has done what tuple() would do.
  */
-template <bool filtered, bool has_quick, uint64_t which, class Found, class MayPass, class IsPlain,
-		  class Keep, class Quick, class Tuple, class Advance>
+template <bool filtered, bool has_quick, uint64_t which, class Found, class FilterBounds,
+		  class Tell, class IsPlain, class Keep, class Quick, class Tuple, class Advance>
 GS_DEVICE void
 run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Queue *queue,
-		   MayPass may_pass, IsPlain is_plain, Keep keep, Quick quick, Tuple tuple, Advance advance)
+		   FilterBounds filter_bounds, Tell tell, IsPlain is_plain, Keep keep, Quick quick,
+		   Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t nitems = launch.nranges * launch.pieces;
@@ -581,6 +616,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		uint32_t head = 0;	 /* of the queue */
 		uint32_t queued = 0; /* rows in it */
 		uint32_t waiting = 0;
+		uint32_t told = 0; /* rows of a range that its headers answer for */
 
 		if (number >= nitems || __any_sync(WARP, load_relaxed(&result->code) != 0))
 			break;
@@ -594,7 +630,9 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 			if (!__any_sync(WARP, todo_before != 0))
 				continue;
 		}
-		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
+		RowCursor cursor = open_piece(launch, columns, ncolumns, item, filter_bounds, tell, told);
+		counts.passed += told;
+		done += told;
 		const bool plain = is_plain();
 		const bool usual =
 			has_quick && launch.replicas != CUDA_NOT_SHARED && are_usual(columns, ncolumns);

@@ -586,51 +586,44 @@ gpuscan_cuda_emit_selections(Generator *g)
 	}
 }
 
-static void
-emit_local_advance(Generator *g)
+void
+gpuscan_cuda_emit_local_advance(Generator *g, int i)
 {
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+	const GpuScanAgg *agg = &GPUSCAN_AGGS(g->program)[i];
+	const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
+	const char *cast = is_float(agg->cls)		  ? "(double) "
+					   : agg->cls == GPUSCAN_I128 ? ""
+												  : "(int64_t) ";
 
-	EMIT("\tbool bad = false;\n");
-	for (int i = 0; i < g->program->naggs; i++)
+	if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
+		return;
+	EMIT("\tif (s%d)\n\t\t", i);
+	switch ((GpuScanAggKind) agg->kind)
 	{
-		const GpuScanAgg *agg = &aggs[i];
-		const char *minmax = agg->kind == GPUSCAN_AGG_MIN ? "true" : "false";
-		const char *cast = is_float(agg->cls)		  ? "(double) "
-						   : agg->cls == GPUSCAN_I128 ? ""
-													  : "(int64_t) ";
-
-		if (agg->kind == GPUSCAN_AGG_COUNT_DISTINCT)
-			continue;
-		EMIT("\tif (s%d)\n\t\t", i);
-		switch ((GpuScanAggKind) agg->kind)
-		{
-			case GPUSCAN_AGG_COUNT:
-				EMIT("a%d.n++;\n", i);
-				break;
-			case GPUSCAN_AGG_SUM_I64:
-			case GPUSCAN_AGG_SUM_I128:
-			case GPUSCAN_AGG_SUM_F64:
-				EMIT("bad |= local_sum(a%d, r%d);\n", i, agg->arg);
-				break;
-			case GPUSCAN_AGG_SQUARES_I128:
-			case GPUSCAN_AGG_SQUARES_F64:
-				EMIT("bad |= local_squares(a%d, r%d);\n", i, agg->arg);
-				break;
-			case GPUSCAN_AGG_MIN:
-			case GPUSCAN_AGG_MAX:
-				EMIT("local_extremum<%s>(a%d, %sr%d);\n", minmax, i, cast, agg->arg);
-				break;
-			case GPUSCAN_AGG_BOOL_AND:
-			case GPUSCAN_AGG_BIT_AND:
-				EMIT("local_and(a%d, r%d);\n", i, agg->arg);
-				break;
-			default:
-				EMIT("local_or(a%d, r%d);\n", i, agg->arg);
-				break;
-		}
+		case GPUSCAN_AGG_COUNT:
+			EMIT("a%d.n++;\n", i);
+			break;
+		case GPUSCAN_AGG_SUM_I64:
+		case GPUSCAN_AGG_SUM_I128:
+		case GPUSCAN_AGG_SUM_F64:
+			EMIT("bad |= local_sum(a%d, r%d);\n", i, agg->arg);
+			break;
+		case GPUSCAN_AGG_SQUARES_I128:
+		case GPUSCAN_AGG_SQUARES_F64:
+			EMIT("bad |= local_squares(a%d, r%d);\n", i, agg->arg);
+			break;
+		case GPUSCAN_AGG_MIN:
+		case GPUSCAN_AGG_MAX:
+			EMIT("local_extremum<%s>(a%d, %sr%d);\n", minmax, i, cast, agg->arg);
+			break;
+		case GPUSCAN_AGG_BOOL_AND:
+		case GPUSCAN_AGG_BIT_AND:
+			EMIT("local_and(a%d, r%d);\n", i, agg->arg);
+			break;
+		default:
+			EMIT("local_or(a%d, r%d);\n", i, agg->arg);
+			break;
 	}
-	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
 }
 
 void
@@ -640,10 +633,15 @@ gpuscan_cuda_emit_row(Generator *g, bool local, bool advances)
 	if (advances)
 		EMIT("\tfound.row = row;\n");
 	gpuscan_cuda_emit_prepare(g);
-	if (local)
-		emit_local_advance(g);
-	else
+	if (!local)
+	{
 		gpuscan_cuda_emit_found(g);
+		return;
+	}
+	EMIT("\tbool bad = false;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+		gpuscan_cuda_emit_local_advance(g, i);
+	EMIT("\tif (bad)\n\t\treturn RECHECK;\n");
 }
 
 /* Merges the local states of a thread block into its partial row. */

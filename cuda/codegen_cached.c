@@ -391,17 +391,20 @@ emit_bounds(Generator *g, const GpuScanInstr *instr, const bool *bounded)
 			EMIT("\tconst Bounds b%d = b%d;\n", d, a);
 			return true;
 		case GPUSCAN_OP_IS_NULL:
-			EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_null, false);\n", d, a);
+			EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_null, !b%d.all_null, false);\n",
+				 d, a, a);
 			return true;
 		case GPUSCAN_OP_IS_NOT_NULL:
-			EMIT("\tconst Bounds b%d = bounds_of_truth(!b%d.all_null, false);\n", d, a);
+			EMIT("\tconst Bounds b%d = bounds_of_truth(!b%d.all_null, b%d.may_be_null, false);\n",
+				 d, a, a);
 			return true;
 		case GPUSCAN_OP_AND:
 		case GPUSCAN_OP_OR:
 			if (bounded[b])
 				EMIT("\tconst Bounds b%d = bounds_of_truth(b%d.may_be_true %s b%d.may_be_true, "
-					 "true);\n",
-					 d, a, instr->op == GPUSCAN_OP_AND ? "&&" : "||", b);
+					 "b%d.may_be_other %s b%d.may_be_other, true);\n",
+					 d, a, instr->op == GPUSCAN_OP_AND ? "&&" : "||", b, a,
+					 instr->op == GPUSCAN_OP_AND ? "||" : "&&", b);
 			return bounded[b];
 		default:
 			break;
@@ -419,13 +422,13 @@ emit_bounds(Generator *g, const GpuScanInstr *instr, const bool *bounded)
 }
 
 static void
-emit_may_pass(Generator *g)
+emit_filter_bounds(Generator *g)
 {
 	const GpuScanProgram *p = g->program;
 	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
 	bool bounded[GPUSCAN_MAX_REGISTERS] = {false};
 
-	EMIT("\t[&]() -> bool\n\t{\n");
+	EMIT("\t[&]() -> Bounds\n\t{\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 	{
 		int r = phase->inputs[i].reg;
@@ -445,9 +448,67 @@ emit_may_pass(Generator *g)
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninstrs; i++)
 		bounded[phase->instrs[i].dst] = emit_bounds(g, &phase->instrs[i], bounded);
 	if (p->filter != GPUSCAN_NO_REGISTER && bounded[p->filter])
-		EMIT("\treturn b%d.may_be_true;\n\t},\n", p->filter);
+		EMIT("\treturn b%d;\n\t},\n", p->filter);
 	else
-		EMIT("\treturn true;\n\t},\n");
+		EMIT("\treturn bounds_of_truth(true, %s, false);\n\t},\n",
+			 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false");
+}
+
+/* Whether headers may tell all that the Program asks for: a CudaColumn has no bounds of 128 bits. */
+static bool
+is_told(const Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+	bool told = g->plan->summarized;
+
+	for (int i = 0; i < g->program->naggs; i++)
+		told &= aggs[i].kind == GPUSCAN_AGG_COUNT || aggs[i].cls != GPUSCAN_I128;
+	return told;
+}
+
+/* The bound that is an extremum */
+static const char *
+bound_of(const GpuScanAgg *agg)
+{
+	return agg->kind == GPUSCAN_AGG_MIN || agg->kind == GPUSCAN_AGG_BOOL_AND ? "low" : "high";
+}
+
+/* Whether headers tell what all rows of a range make of the states; then the thread that leads does it. */
+static void
+emit_tell(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+	int naggs = is_told(g) ? g->program->naggs : 0;
+
+	EMIT("\t[&](uint32_t nrows, bool leads) -> bool\n\t{\n");
+	for (int i = 0; i < naggs; i++)
+	{
+		int column = input_of(g, aggs[i].arg);
+
+		if (column >= 0)
+			EMIT("\tif (columns[%d].nrows != nrows)\n\t\treturn false;\n", column);
+		if (aggs[i].kind != GPUSCAN_AGG_COUNT && is_float(aggs[i].cls))
+			EMIT("\tif (is_zero<%s>(columns[%d], columns[%d].%s))\n\t\treturn false;\n",
+				 gpuscan_cuda_types[aggs[i].cls], column, column, bound_of(&aggs[i]));
+	}
+	for (int i = 0; i < naggs; i++)
+	{
+		int column = input_of(g, aggs[i].arg);
+
+		/* advances by the value that decides, and by the number of the others */
+		if (column < 0)
+			EMIT("\tconst uint32_t n%d = leads ? nrows : 0;\n", i);
+		else
+			EMIT("\tconst uint32_t n%d = leads ? nrows - columns[%d].nnulls : 0;\n", i, column);
+		EMIT("\tconst bool s%d = n%d != 0;\n\t{\n", i, i);
+		if (aggs[i].kind != GPUSCAN_AGG_COUNT)
+			EMIT("\tconst %s r%d = bound_value<%s>(columns[%d].%s);\n",
+				 gpuscan_cuda_types[aggs[i].cls], aggs[i].arg, gpuscan_cuda_types[aggs[i].cls],
+				 column, bound_of(&aggs[i]));
+		gpuscan_cuda_emit_local_advance(g, i);
+		EMIT("\ta%d.n += n%d - s%d;\n\t}\n", i, i, i);
+	}
+	EMIT("\treturn %s;\n\t},\n", is_told(g) ? "true" : "false");
 }
 
 static void
@@ -799,7 +860,8 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
 		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound", p->ninputs,
 		 p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
-	emit_may_pass(g);
+	emit_filter_bounds(g);
+	emit_tell(g);
 	emit_keep(g);
 	emit_quick(g);
 	emit_tuple(g, local, advances);

@@ -64,6 +64,9 @@ extern void gpuscan_cuda_emit_find_row(Generator *g);
 extern void gpuscan_cuda_emit_selections(Generator *g);
 extern void gpuscan_cuda_emit_local_merge(Generator *g);
 
+/* Advances a thread's state of aggregate i by its argument, if sI. */
+extern void gpuscan_cuda_emit_local_advance(Generator *g, int i);
+
 /* What both kernels do with a tuple whose row is known: room, then states, or what Found needs */
 extern void gpuscan_cuda_emit_row(Generator *g, bool local, bool advances);
 

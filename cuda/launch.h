@@ -76,13 +76,18 @@ typedef struct CudaColumn
 	uint32_t width;
 	uint32_t flags;
 	uint64_t base;
-	uint64_t mask;	  /* of `width` bits */
-	uint64_t nulls;	  /* uint32_t[], the bitmap */
-	uint64_t values;  /* CODES: the dictionary's; CONSTANT: the text; RAW texts count from it */
-	uint64_t offsets; /* CODES of texts: uint32_t[] */
-	int64_t low;	  /* least and greatest of those that are not NULL */
+	uint64_t mask;	 /* of `width` bits */
+	uint64_t nulls;	 /* uint32_t[], the bitmap */
+	uint64_t values; /* CODES: the dictionary's; CONSTANT: the text; RAW texts count from it */
+	union
+	{
+		uint64_t offsets;	/* CODES of texts: uint32_t[] */
+		uint64_t base_high; /* of 128 bits */
+	};
+	int64_t low; /* least and greatest of those that are not NULL: first words of chunk.h's */
 	int64_t high;
-	uint64_t base_high; /* of 128 bits */
+	uint32_t nrows;
+	uint32_t nnulls;
 } CudaColumn;
 
 /*

@@ -248,14 +248,17 @@ describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dict
 						 .base_high = chunk->base[1],
 						 .nulls = address + chunk->nulls,
 						 .low = (int64_t) chunk->min[0],
-						 .high = (int64_t) chunk->max[0]};
+						 .high = (int64_t) chunk->max[0],
+						 .nrows = chunk->nrows,
+						 .nnulls = chunk->nnulls};
 
 	switch ((GpuScanEncoding) chunk->encoding)
 	{
 		case GPUSCAN_ENCODING_CODES:
 			column.flags = CUDA_COLUMN_CODES;
 			column.values = (uintptr_t) dictionary->data;
-			column.offsets = (uintptr_t) dictionary->offsets;
+			if (is_text)
+				column.offsets = (uintptr_t) dictionary->offsets;
 			break;
 		case GPUSCAN_ENCODING_CONSTANT:
 			column.flags = is_text ? CUDA_COLUMN_CONSTANT : 0;

@@ -20,6 +20,13 @@
 
 #define NUM_TABLES 4
 
+/* Of a table some of whose ranges' headers tell much */
+#define TOLD_RANGES 24
+#define TOLD_BLOCKS 8
+
+/* Runs of a Program over it */
+#define TOLD_LIMITS 8
+
 enum
 {
 	C_BOOL,
@@ -122,9 +129,92 @@ random_table(uint32_t n, uint32_t spread, uint32_t layout, bool faults)
 	return table;
 }
 
+/* What the values of a column have in common, in one range */
+typedef enum Mood
+{
+	MOOD_RANDOM,
+	MOOD_NULL,
+	MOOD_CONSTANT,
+	MOOD_NEAR,
+	MOOD_ZEROS, /* of floats: zeros of both signs, and nothing above them */
+	NUM_MOODS
+} Mood;
+
+static Value
+value_of_mood(int column, Mood mood, int32_t range)
+{
+	static const double zeros[] = {0.0, -0.0, -1.0};
+	int32_t number = (range - TOLD_RANGES / 2) * 10 + (mood == MOOD_CONSTANT ? 0 : (int) below(10));
+	double f = number;
+	float f4;
+
+	if (mood == MOOD_RANDOM)
+		return random_value(column, 40, false);
+	if (mood == MOOD_NULL)
+		return null_value();
+	if (mood == MOOD_ZEROS)
+		f = zeros[below(3)];
+	if (mood == MOOD_CONSTANT && range % 8 == 0)
+		f = zeros[range / 8 % 2];
+	f4 = (float) (mood == MOOD_ZEROS ? f : -1 - fabs(f));
+	switch (column)
+	{
+		case C_BOOL:
+			return fixed_value(range % 2 ? "\1" : "", 1);
+		case C_INT2:
+			return fixed_value(&(int16_t){(int16_t) number}, 2);
+		case C_INT4:
+			return int4_value(number);
+		case C_INT8:
+			return int8_value(number);
+		case C_FLOAT4:
+			return fixed_value(&f4, 4);
+		case C_FLOAT8:
+			return f64_value(f);
+		case C_PRICE:
+			return numeric_value(V_SHORT, number);
+		default:
+			return text_value(V_SHORT, below(2) || mood == MOOD_CONSTANT ? "told" : "");
+	}
+}
+
+/*
+ * Of TOLD_RANGES ranges of TOLD_BLOCKS blocks each.  The greatest FLOAT4 is a zero of either sign
+ * in one range, all of whose rows count.
+ */
+static Table *
+told_table(void)
+{
+	Table *table = new_table(attrs);
+
+	for (uint32_t range = 0; range < TOLD_RANGES; range++)
+	{
+		Mood moods[NUM_COLUMNS];
+
+		for (int c = 0; c < NUM_COLUMNS; c++)
+			moods[c] = (Mood) below(NUM_MOODS);
+		moods[C_FLOAT4] = range == 2 ? MOOD_ZEROS : (Mood) (MOOD_NULL + below(3));
+		add_page(table);
+		while (table->nblocks < (range + 1) * TOLD_BLOCKS ||
+			   table->blocks[table->nblocks - 1].ntuples < 20)
+		{
+			Value values[NUM_COLUMNS];
+
+			for (int c = 0; c < NUM_COLUMNS; c++)
+				values[c] = value_of_mood(c, moods[c], (int32_t) range);
+			add_tuple(table, NUM_COLUMNS, values);
+		}
+	}
+	return table;
+}
+
 /*
  * Programs
  */
+static const GpuScanDecode decodes[] = {
+	GPUSCAN_DECODE_BOOL, GPUSCAN_DECODE_INT2,  GPUSCAN_DECODE_INT4,	  GPUSCAN_DECODE_TEXT,
+	GPUSCAN_DECODE_INT8, GPUSCAN_DECODE_DEC64, GPUSCAN_DECODE_FLOAT4, GPUSCAN_DECODE_FLOAT8};
+
 static uint16_t
 random_register(const Builder *b, unsigned cls)
 {
@@ -270,9 +360,6 @@ random_program(bool aggregate, bool grouped)
 static GpuScanProgram *
 usual_program(bool grouped)
 {
-	static const GpuScanDecode decodes[] = {
-		GPUSCAN_DECODE_BOOL, GPUSCAN_DECODE_INT2,  GPUSCAN_DECODE_INT4,	  GPUSCAN_DECODE_TEXT,
-		GPUSCAN_DECODE_INT8, GPUSCAN_DECODE_DEC64, GPUSCAN_DECODE_FLOAT4, GPUSCAN_DECODE_FLOAT8};
 	static const GpuScanOp comparisons[] = {GPUSCAN_OP_I32_GT, GPUSCAN_OP_I32_LE,
 											GPUSCAN_OP_I32_NE};
 	Builder *b = new_builder(NUM_COLUMNS, true);
@@ -314,6 +401,77 @@ usual_program(bool grouped)
 			b->header.filter = limit;
 		else
 			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, limit);
+	}
+	return build_program(b);
+}
+
+/* One that bounds of columns decide for some ranges */
+static uint16_t
+told_condition(Builder *b, const uint16_t *inputs)
+{
+	static const GpuScanOp comparisons[][6] = {
+		{GPUSCAN_OP_I32_EQ, GPUSCAN_OP_I32_NE, GPUSCAN_OP_I32_LT, GPUSCAN_OP_I32_LE,
+		 GPUSCAN_OP_I32_GT, GPUSCAN_OP_I32_GE},
+		{GPUSCAN_OP_I64_EQ, GPUSCAN_OP_I64_NE, GPUSCAN_OP_I64_LT, GPUSCAN_OP_I64_LE,
+		 GPUSCAN_OP_I64_GT, GPUSCAN_OP_I64_GE}};
+	uint32_t c = below(NUM_COLUMNS);
+	uint16_t operands[2] = {inputs[c], 0};
+	bool wide = c == C_INT8 || c == C_PRICE;
+	uint32_t swapped = below(2);
+
+	if (c == C_BOOL && below(2))
+		return inputs[c];
+	if (below(5) == 0 || (!wide && c != C_INT2 && c != C_INT4))
+		return add_instr(b, below(2) ? GPUSCAN_OP_IS_NULL : GPUSCAN_OP_IS_NOT_NULL, inputs[c], 0, 0,
+						 0);
+	operands[1] = add_param(b, wide ? GPUSCAN_I64 : GPUSCAN_I32, 0);
+	return add_instr(b, comparisons[wide][below(6)], operands[swapped], operands[!swapped], 0, 0);
+}
+
+/* Has a filter compare with other constants, often with a bound of a range, in the same kernel. */
+static void
+choose_limits(GpuScanProgram *program)
+{
+	for (int i = 0; i < program->nparams; i++)
+	{
+		GpuScanParam *param = (GpuScanParam *) &GPUSCAN_PARAMS(program)[i];
+		int64_t limit = ((int64_t) below(TOLD_RANGES) - TOLD_RANGES / 2) * 10 + below(2) * 9;
+
+		param->lo = (uint64_t) limit;
+		param->hi = limit < 0 ? UINT64_MAX : 0;
+	}
+}
+
+/* One that headers tell the answer of, where they tell the filter's: most are. */
+static GpuScanProgram *
+told_program(void)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t inputs[NUM_COLUMNS];
+
+	for (int c = 0; c < NUM_COLUMNS; c++)
+		inputs[c] = add_input(b, c, decodes[c], c == C_PRICE ? 2 : 0);
+	for (uint32_t i = 1 + below(8); i > 0; i--)
+	{
+		uint32_t c = below(NUM_COLUMNS);
+		GpuScanAggKind first = c == C_BOOL ? GPUSCAN_AGG_BOOL_AND : GPUSCAN_AGG_MIN;
+		bool counts = c == C_TEXT || below(3) == 0;
+
+		add_agg(b, counts ? GPUSCAN_AGG_COUNT : (GpuScanAggKind) (first + below(2)), inputs[c],
+				NO_REG);
+	}
+	if (below(2))
+		add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	if (below(10) == 0)
+		add_agg(b, GPUSCAN_AGG_SUM_F64, inputs[C_FLOAT4], NO_REG);
+	for (uint32_t i = below(4); i > 0; i--)
+	{
+		uint16_t condition = told_condition(b, inputs);
+
+		if (b->header.filter != NO_REG)
+			condition = add_instr(b, below(3) ? GPUSCAN_OP_OR : GPUSCAN_OP_AND, b->header.filter,
+								  condition, 0, 0);
+		b->header.filter = condition;
 	}
 	return build_program(b);
 }
@@ -566,7 +724,7 @@ typedef struct Columns
 } Columns;
 
 static Columns *
-make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table)
+make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table, uint32_t blocks)
 {
 	Columns *columns = calloc(1, sizeof(Columns));
 	Builder *b = new_builder(NUM_COLUMNS, true);
@@ -589,7 +747,7 @@ make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table
 	options = run_options(run, program, layouts, 2, 0);
 	options.columns_limit = UINT64_C(1) << 30;
 	on->ops->begin(on->device, &options, &request);
-	for (uint32_t first = 0; first < table->nblocks; first += GPUSCAN_RANGE_BLOCKS)
+	for (uint32_t first = 0; first < table->nblocks; first += blocks)
 	{
 		uint32_t r = columns->nranges++;
 		uint32_t left = table->nblocks - first;
@@ -598,7 +756,7 @@ make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table
 										  .chunks = columns->chunks[r],
 										  .unfit = columns->unfit[r]};
 		columns->batches[r] = (GpuScanBatch){
-			.nblocks = left < GPUSCAN_RANGE_BLOCKS ? left : GPUSCAN_RANGE_BLOCKS,
+			.nblocks = left < blocks ? left : blocks,
 			.blocks = &table->blocks[first],
 			.fill = &columns->fills[r],
 		};
@@ -612,13 +770,15 @@ make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table
 	return columns;
 }
 
-/* Two segments of ranges, most of whose rows count; false: a chunk is missing. */
+/* Two segments of ranges, all or most of whose rows count; false: a chunk is missing. */
 static bool
 make_ranges(Columns *columns)
 {
 	for (uint32_t r = 0; r < columns->nranges; r++)
 	{
+		bool whole = r % 4 >= 2;
 		uint16_t n;
+		uint16_t first;
 
 		for (int i = 0; i < NUM_INPUTS; i++)
 		{
@@ -627,7 +787,8 @@ make_ranges(Columns *columns)
 		}
 		n = (uint16_t) columns->chunks[r][0]->nrows;
 		columns->runs[r][0] = (GpuScanRows){0, (uint16_t) (n / 3)};
-		columns->runs[r][1] = (GpuScanRows){(uint16_t) (n / 3 + r % 2), (uint16_t) (n / 2)};
+		first = (uint16_t) (n / 3 + (whole ? 0 : r % 2));
+		columns->runs[r][1] = (GpuScanRows){first, (uint16_t) (whole ? n - first : n / 2)};
 		columns->ranges[r] = (GpuScanCachedRange){.nruns = r % 5 == 4 ? 1 : 2,
 												  .nblocks = columns->batches[r].nblocks,
 												  .runs = columns->runs[r],
@@ -730,18 +891,27 @@ passes_add_up(const Device *on, const GpuScanProgram *program, const GpuScanLayo
 	return failed || groups == whole->nrows;
 }
 
+typedef enum Kind
+{
+	KIND_RANDOM,
+	KIND_USUAL,
+	KIND_TOLD
+} Kind;
+
 static void
-compare_cached(const Device *devices, const char *name, int rounds, bool grouped, bool usual,
+compare_cached(const Device *devices, const char *name, int rounds, bool grouped, Kind kind,
 			   const GpuScanLayout *const *layouts, Table *table)
 {
 	static const uint64_t expected[] = {0, 3, 100, 1000, 100000};
 	Columns *columns[2];
 	int wrong = 0;
 	int results = 0;
+	GpuScanProgram *program = NULL;
 
 	for (int d = 0; d < 2; d++)
 	{
-		columns[d] = make_columns(&devices[d], layouts, table);
+		columns[d] = make_columns(&devices[d], layouts, table,
+								  kind == KIND_TOLD ? TOLD_BLOCKS : GPUSCAN_RANGE_BLOCKS);
 		if (!make_ranges(columns[d]))
 		{
 			ok(false, "%s: columns on %s", name, devices[d].ops->name);
@@ -751,11 +921,19 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 	for (int round = 0; round < rounds; round++)
 	{
 		uint64_t start = seed;
-		GpuScanProgram *program = usual ? usual_program(grouped) : random_program(true, grouped);
 		uint64_t groups = expected[below(5)];
 		Run *runs[2];
 		int bad;
 
+		if (kind != KIND_TOLD || round % TOLD_LIMITS == 0)
+		{
+			free(program);
+			program = kind == KIND_TOLD	   ? told_program()
+					  : kind == KIND_USUAL ? usual_program(grouped)
+										   : random_program(true, grouped);
+		}
+		if (kind == KIND_TOLD)
+			choose_limits(program);
 		for (int d = 0; d < 2; d++)
 			choose_columns(&devices[d], columns[d], program);
 		for (int d = 0; d < 2; d++)
@@ -777,8 +955,8 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 		wrong += bad > 0;
 		release(runs[0]);
 		release(runs[1]);
-		free(program);
 	}
+	free(program);
 	for (int d = 0; d < 2; d++)
 		free_columns(&devices[d], columns[d]);
 	ok(wrong == 0, "%s: %d Programs, %d with a result (%d differ)", name, rounds, results, wrong);
@@ -795,6 +973,7 @@ main(int argc, char **argv)
 	Device devices[2] = {{&gpuscan_cpu_device, NULL}, {&gpuscan_cuda_device, NULL}};
 	Table *tables[NUM_TABLES];
 	Table *large;
+	Table *told;
 
 	seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
 	devices[1].device = gpuscan_cuda_device.open(0, 0, &error);
@@ -811,8 +990,11 @@ main(int argc, char **argv)
 	tables[2] = random_table(500, 100000, 0, true);
 	tables[3] = random_table(300, 3, 1, false);
 	large = random_table(200000, 100000, 0, false);
+	told = told_table();
 	for (uint32_t i = 0; i < large->nblocks; i++)
 		large->blocks[i].fills = true;
+	for (uint32_t i = 0; i < told->nblocks; i++)
+		told->blocks[i].fills = true;
 	for (int t = 0; t < NUM_TABLES; t++)
 	{
 		for (uint32_t i = 0; i < tables[t]->nblocks; i++)
@@ -823,12 +1005,16 @@ main(int argc, char **argv)
 	compare_devices(devices, "without keys", rounds, true, false, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "groups", rounds * 2, true, true, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "many groups", rounds, true, true, layouts, &large, 1);
-	compare_cached(devices, "cached, without keys", rounds, false, false, layouts, tables[0]);
-	compare_cached(devices, "cached, groups", rounds * 2, true, false, layouts, tables[3]);
-	compare_cached(devices, "cached, many groups", rounds * 2, true, false, layouts, large);
-	compare_cached(devices, "cached, usual without keys", rounds, false, true, layouts, tables[0]);
-	compare_cached(devices, "cached, usual groups", rounds * 2, true, true, layouts, tables[0]);
-	compare_cached(devices, "cached, many usual groups", rounds, true, true, layouts, large);
+	compare_cached(devices, "cached, without keys", rounds, false, KIND_RANDOM, layouts, tables[0]);
+	compare_cached(devices, "cached, groups", rounds * 2, true, KIND_RANDOM, layouts, tables[3]);
+	compare_cached(devices, "cached, many groups", rounds * 2, true, KIND_RANDOM, layouts, large);
+	compare_cached(devices, "cached, usual without keys", rounds, false, KIND_USUAL, layouts,
+				   tables[0]);
+	compare_cached(devices, "cached, usual groups", rounds * 2, true, KIND_USUAL, layouts,
+				   tables[0]);
+	compare_cached(devices, "cached, many usual groups", rounds, true, KIND_USUAL, layouts, large);
+	compare_cached(devices, "cached, told by headers", rounds * 2 * TOLD_LIMITS, false, KIND_TOLD,
+				   layouts, told);
 	gpuscan_cuda_device.close(devices[1].device);
 	gpuscan_cpu_device.close(devices[0].device);
 	return done_testing();
