@@ -10,6 +10,7 @@
  *	 GsValues[]			of each input, its dictionary
  *	 uint64_t[]			of each range and input, the address of a chunk
  *	 GpuScanRows[]		the runs of all ranges
+ *	 uint16_t[]			of each range, where its blocks end
  *	 the chunks that lie behind their headers, in memory no kernel reads
  *
  * Of a dictionary there is a mirror, with room to grow: what is there stays, so
@@ -206,12 +207,16 @@ get_mirror(GpuScanRequest *request, const GpuScanDictionary *dictionary, GpuScan
  * Segments
  */
 
+/* Of a range */
+#define ENDS_SIZE (GPUSCAN_RANGE_BLOCKS * sizeof(uint16_t))
+
 /* Where the parts of a segment's memory begin */
 typedef struct Layout
 {
 	size_t dictionaries;
 	size_t addresses;
 	size_t runs;
+	size_t ends;
 	size_t chunks;
 	size_t size;
 } Layout;
@@ -234,7 +239,8 @@ lay_out(const GpuScanCachedSegment *segment, uint32_t ninputs)
 	at.dictionaries = align16(segment->nranges * sizeof(CudaRange));
 	at.addresses = at.dictionaries + align16(ninputs * sizeof(GsValues));
 	at.runs = at.addresses + align16((size_t) segment->nranges * ninputs * sizeof(uint64_t));
-	at.chunks = at.runs + align16(nruns * sizeof(GpuScanRows));
+	at.ends = at.runs + align16(nruns * sizeof(GpuScanRows));
+	at.chunks = at.ends + segment->nranges * ENDS_SIZE;
 	at.size = at.chunks + chunks;
 	return at;
 }
@@ -252,8 +258,12 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at
 
 		ranges[r] = (CudaRange){.chunks = address + at.addresses,
 								.runs = address + at.runs,
+								.ends = address + at.ends,
 								.nruns = (uint16_t) range->nruns,
 								.nblocks = (uint16_t) range->nblocks};
+		if (range->ends != NULL)
+			memcpy(copy + at.ends, range->ends, ENDS_SIZE);
+		at.ends += ENDS_SIZE;
 		for (uint32_t i = 0; i < range->nruns; i++)
 		{
 			ranges[r].nrows += range->runs[i].n;
