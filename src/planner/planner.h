@@ -55,6 +55,8 @@ extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_ope
 						 double passed, int operations, double rows, Cost cost_per_row);
 extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
 										const AttrNumber *attnums, int n);
+extern void gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
+							  double cached, double passed);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
 extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
 

@@ -88,7 +88,8 @@ struct GpuScanCacheUse
 	Column ***columns;				   /* of each layout and input */
 	GpuScanDictionary ***dictionaries; /* the same */
 	List *segments;					   /* Segments that it uses */
-	GpuScanCachedSegment **answers;	   /* of those, that the device has not been given yet */
+	GpuScanCachedSegment **answers; /* of those, that the device has not been given yet; of a scan
+										* one for each map page */
 	uint32 nanswers;
 	uint32 max_answers;
 	uint32 reloads_left;
@@ -167,7 +168,6 @@ extern void gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const u
 
 /* Has the request use it: its answer is given to the device. */
 extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
-extern void gpuscan_cache_release_segment(Segment *segment);
 
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;

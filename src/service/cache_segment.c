@@ -115,8 +115,10 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 {
 	int n = segment->ncolumns;
 	GpuScanRows runs[GPUSCAN_RANGE_BLOCKS];
+	uint16 ends[GPUSCAN_RANGE_BLOCKS];
 	const GpuScanChunk **chunks;
 	GpuScanRows *copy;
+	uint16 *copied_ends;
 	uint32 nruns = 0;
 	uint32 row = 0;
 
@@ -134,6 +136,7 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 			segment->ntuples += ntuples;
 		}
 		row += ntuples;
+		ends[i] = row;
 	}
 	if (nruns == 0)
 		return;
@@ -151,9 +154,13 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 							   segment->in_tier);
 	copy = MemoryContextAlloc(segment->context, nruns * sizeof(GpuScanRows));
 	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
+	copied_ends = MemoryContextAlloc(segment->context, sizeof(ends));
+	memcpy(copied_ends, ends, sizeof(ends));
 	segment->ranges[segment->cached.nranges++] = (GpuScanCachedRange){
+		.number = state->range % GPUSCAN_MAP_RANGES,
 		.nruns = nruns,
 		.nblocks = pg_popcount64(blocks),
+		.ends = copied_ends,
 		.runs = copy,
 		.chunks = chunks,
 		.dictionaries = segment->dictionaries,
@@ -218,7 +225,7 @@ gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment)
 	use->segments = lappend(use->segments, segment);
 	for (int i = 0; i < segment->ncolumns; i++)
 		segment->columns[i]->hits += segment->cached.nranges;
-	if (segment->cached.nranges > 0)
+	if (segment->cached.nranges > 0 || !use->program->aggregate)
 	{
 		if (use->nanswers == use->max_answers)
 		{
@@ -233,8 +240,8 @@ gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment)
 	MemoryContextSwitchTo(old);
 }
 
-void
-gpuscan_cache_release_segment(Segment *segment)
+static void
+release_segment(Segment *segment)
 {
 	if (--segment->users > 0)
 		return;
@@ -247,4 +254,15 @@ gpuscan_cache_release_segment(Segment *segment)
 	while (segments_bytes > gpuscan_cache_overhead_limit() / SEGMENTS_SHARE &&
 		   !dlist_is_empty(&idle_segments))
 		invalidate(dlist_head_element(Segment, idle, &idle_segments));
+}
+
+void
+gpuscan_cache_end_answers(GpuScanCacheUse *use)
+{
+	ListCell *lc;
+
+	foreach(lc, use->segments)
+		release_segment(lfirst(lc));
+	list_free(use->segments);
+	use->segments = NIL;
 }
