@@ -16,6 +16,9 @@
 
 #include <stdlib.h>
 
+/* Pieces of ranges that each warp should have */
+#define WARP_PIECES 8
+
 /* Ranges of one launch; a segment goes beyond if it is larger itself. */
 #define LAUNCH_RANGES 32768
 
@@ -116,11 +119,25 @@ hits_size(const CudaSlot *slot)
 	return slot->batches != NULL ? slot->nranges * sizeof(uint64_t) : 0;
 }
 
+/*
+ * Groups in shared memory or not, the device holds so many warps at a time; each should have several
+ * pieces, that none is the last for long, and not too many, since each has to be opened.
+ */
+static uint32_t
+choose_pieces(const GpuScanRequest *request, uint32_t nranges)
+{
+	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
+	uint64_t warps = (uint64_t) kernels->max_grid * kernels->threads / 32;
+	uint64_t wanted = nranges == 0 ? 1 : warps * WARP_PIECES / nranges + 1;
+
+	return wanted < CUDA_PIECES ? (uint32_t) wanted : CUDA_PIECES;
+}
+
 static GpuScanCode
 prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment **segments)
 {
 	size_t progress_size =
-		may_wait(request) ? (size_t) slot->nranges * CUDA_PIECES * sizeof(CudaProgress) : 0;
+		may_wait(request) ? (size_t) slot->nranges * slot->pieces * sizeof(CudaProgress) : 0;
 	size_t size = segments_size(slot) + progress_size + hits_size(slot);
 	uint32_t first = 0;
 
@@ -133,22 +150,20 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 		slot->segments[i].first = first;
 		first += segments[i]->nranges;
 	}
-	if (size == 0)
-		return GPUSCAN_OK;
 	TRY(gpuscan_cuda_alloc(request, size, &slot->cached));
 	slot->cached_size = size;
 	request->stats.bus_bytes += segments_size(slot) + hits_size(slot);
 	if (hits_size(slot) > 0)
 	{
 		TRY(gpuscan_cuda_reserve(request, slot, hits_size(slot)));
-		TRY(CUDA(fill(slot->cached + segments_size(slot), 0, hits_size(slot),
-					  request->lane->slots[0].stream)));
+		TRY(CUDA(
+			fill(slot->cached + segments_size(slot), 0, hits_size(slot), request->lane->stream)));
 	}
 	TRY(CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
-							request->lane->slots[0].stream)));
+							request->lane->stream)));
 
 	/* it is another slot's stream that will use it */
-	return CUDA(stream_synchronize(request->lane->slots[0].stream));
+	return CUDA(stream_synchronize(request->lane->stream));
 }
 
 GpuScanCode
@@ -166,10 +181,14 @@ gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 		code = GPUSCAN_OUT_OF_MEMORY;
 	if (code == GPUSCAN_OK && request->source.threads == 0 && aggregate)
 		code = GPUSCAN_LEFT_TO_POSTGRES;
-	if (code == GPUSCAN_OK && (aggregate || slot->nranges > 0))
+	/* a seek that is trivial has none */
+	if (code == GPUSCAN_OK && slot->nranges > 0)
 		code = gpuscan_cuda_kernels_get(request, CUDA_CACHED);
-	if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && slot->nranges > 0)
+	{
+		slot->pieces = choose_pieces(request, slot->nranges);
 		code = prepare_segments(request, slot, segments);
+	}
 	free(segments);
 	return code;
 }
@@ -229,7 +248,7 @@ GpuScanCode
 gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 {
 	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
-	uint32_t nitems = slot->nranges * CUDA_PIECES;
+	uint32_t nitems = slot->nranges * slot->pieces;
 	uint32_t warps;
 	uint32_t grid;
 	uint32_t replicas;
@@ -247,6 +266,7 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	launch->segments = slot->cached;
 	launch->nsegments = slot->nsegments;
 	launch->nranges = slot->nranges;
+	launch->pieces = slot->pieces;
 	launch->stride = choose_stride(nitems);
 	launch->replicas = replicas;
 	if (may_wait(request))

@@ -16,10 +16,10 @@
  */
 #define _GNU_SOURCE 1
 #include "codegen_impl.h"
+#include "launch.h"
 
-/* Bytes of struct Column; of a warp's struct Queue; of the largest of aggregate.h's states */
-#define COLUMN_SIZE 64
-#define QUEUE_SIZE 516
+/* Bytes of a warp's largest struct Queue; of the largest of aggregate.h's states */
+#define QUEUE_SIZE 1024
 #define STATE_SIZE sizeof(GpuScanSquaresF64State)
 
 /* Shared memory of a thread block for columns, and for slots */
@@ -31,8 +31,9 @@
 #define THREADS 256
 #define SLOT_THREADS 512
 
-/* A filter looks at one row of each thread where that takes more than so many instructions. */
-#define MAX_TOGETHER 16
+/* A filter looks at several rows of each thread where that takes at most so many instructions. */
+#define MAX_EIGHT 8
+#define MAX_FOUR 16
 
 /* Words of an aggregate's state in a slot; 0 with *fits false: it has no such form */
 static uint32_t
@@ -47,7 +48,7 @@ slot_words(const GpuScanAgg *agg, bool *fits)
 		case GPUSCAN_AGG_SUM_I128:
 			return agg->cls == GPUSCAN_I128 ? 5 : 3;
 		case GPUSCAN_AGG_SUM_F64:
-			return 1 + 2 * 4;
+			return 1 + 2 * 4 + 1;
 		case GPUSCAN_AGG_MIN:
 		case GPUSCAN_AGG_MAX:
 			*fits &= agg->cls != GPUSCAN_I128;
@@ -77,21 +78,21 @@ input_of(const Generator *g, uint16_t reg)
 
 /* A key of 32 bits has one word; any other words of 64 bits, which begin at even ones. */
 static bool
-is_short(const GpuScanKey *key)
+is_short(unsigned cls)
 {
-	return key->cls == GPUSCAN_I32 || key->cls == GPUSCAN_BOOL;
+	return cls == GPUSCAN_I32 || cls == GPUSCAN_BOOL;
 }
 
 static uint32_t
 key_word(const GpuScanKey *key, uint32_t at)
 {
-	return is_short(key) ? at : at + at % 2;
+	return is_short(key->cls) ? at : at + at % 2;
 }
 
 static uint32_t
 behind_key(const GpuScanKey *key, uint32_t at)
 {
-	return key_word(key, at) + (is_short(key) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
+	return key_word(key, at) + (is_short(key->cls) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
 }
 
 /* The same of states that are advanced 64 bits at a time */
@@ -136,7 +137,7 @@ void
 gpuscan_cuda_place_cached(Generator *g)
 {
 	CudaSource *source = g->source;
-	uint32_t warp_size = g->program->ninputs * COLUMN_SIZE + QUEUE_SIZE;
+	uint32_t warp_size = g->program->ninputs * sizeof(CudaColumn) + QUEUE_SIZE;
 	bool fits = place_slot(g);
 
 	source->threads = THREADS;
@@ -156,13 +157,36 @@ gpuscan_cuda_place_cached(Generator *g)
 	source->slots_size = source->nslots * g->slot_words * 4;
 }
 
+/* True if each input is a number, or a text that only a key needs: see usual_values(). */
+static bool
+has_quick(const Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	bool fits = g->source->nslots > 0;
+
+	for (int i = 0; i < p->ninputs; i++)
+	{
+		uint16_t r = GPUSCAN_INPUTS(p)[i].reg;
+
+		fits &= g->classes[r] != GPUSCAN_I128 &&
+				(g->classes[r] != GPUSCAN_TEXT || g->plan->key_use[r] == CPU_ONLY_KEY);
+	}
+	return fits;
+}
+
 void
 gpuscan_cuda_emit_cached_head(Generator *g)
 {
 	const CpuPhase *filter = &g->plan->phases[CPU_FILTER];
+	int size = filter->ninstrs;
 
-	EMIT("#define FILTER_ROWS %d\n#include \"cached.h\"\n",
-		 filter->ninputs + filter->ninstrs > MAX_TOGETHER ? 1 : 4);
+	for (int i = 0; i < filter->ninputs; i++)
+		size += is_short(g->classes[filter->inputs[i].reg]) ? 1 : 4;
+	EMIT("#define FILTER_ROWS %d\n#define BATCH_ROWS %d\n#include \"cached.h\"\n",
+		 size <= MAX_EIGHT	? 8
+		 : size <= MAX_FOUR ? 4
+							: 1,
+		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
 	if (!g->program->aggregate)
 		EMIT("#include \"seek.h\"\n");
 	if (g->source->nslots > 0)
@@ -176,7 +200,7 @@ emit_slot_key(Generator *g, int k, uint32_t at, const char *before, const char *
 {
 	const GpuScanKey *key = &GPUSCAN_KEYS(g->program)[k];
 
-	if (is_short(key))
+	if (is_short(key->cls))
 		EMIT("%sSLOT_WORD(slot, %u)%s(uint32_t) k%d;\n", before, at, between, k);
 	else
 		EMIT("%sSLOT_LONG(slot, %u)%s%c%d;\n", before, at, between,
@@ -223,7 +247,7 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 		EMIT("\t\treturn slot_near((uint32_t) (i0 / 4));\n");
 	else if (g->program->nkeys == 1 && !is_float(keys[0].cls) && keys[0].cls != GPUSCAN_I128)
 		EMIT("\t\treturn slot_near((uint32_t) k0%s);\n",
-			 is_short(&keys[0]) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
+			 is_short(keys[0].cls) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
 	else
 		emit_slot_mix(g);
 	EMIT("\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
@@ -403,14 +427,12 @@ emit_may_pass(Generator *g)
 	const CpuPhase *phase = &g->plan->phases[CPU_FILTER];
 	bool bounded[GPUSCAN_MAX_REGISTERS] = {false};
 
-	EMIT("\t[&](const uint64_t *chunks) -> bool\n\t{\n");
+	EMIT("\t[&]() -> bool\n\t{\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 	{
 		int r = phase->inputs[i].reg;
-		bool is_integer = g->classes[r] == GPUSCAN_I32 || g->classes[r] == GPUSCAN_I64;
 
-		EMIT("\tconst Bounds b%d = bounds_of_input(chunks[%d], %s);\n", r,
-			 input_of(g, (uint16_t) r), is_integer ? "true" : "false");
+		EMIT("\tconst Bounds b%d = bounds_of_input(columns[%d]);\n", r, input_of(g, (uint16_t) r));
 		bounded[r] = true;
 	}
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < p->nparams; i++)
@@ -440,7 +462,7 @@ emit_keep(Generator *g)
 	EMIT("\t[&]() -> bool\n\t{\n\tuint32_t flags = 0;\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 		EMIT("\tflags |= columns[%d].flags;\n", input_of(g, phase->inputs[i].reg));
-	EMIT("\treturn (flags & ~COLUMN_WIDE) == 0;\n\t},\n"
+	EMIT("\treturn (flags & ~(CUDA_COLUMN_WIDE | CUDA_COLUMN_BOUNDED)) == 0;\n\t},\n"
 		 "\t[&](auto plain, uint32_t first, uint32_t n%s) -> uint32_t\n\t{\n"
 		 "\tuint32_t wanted = 0;\n",
 		 p->aggregate ? ", bool &failed" : "");
@@ -485,8 +507,8 @@ emit_find_slot(Generator *g)
 			snprintf(code, sizeof(code), "fetched_code(columns[%d], w%d, at)", column, r);
 		else
 			snprintf(code, sizeof(code), "column_code(columns[%d], at)", column);
-		EMIT("\tshared = shared && (columns[%d].flags & COLUMN_CODES) != 0;\n"
-			 "\tkeys.i%d = f%d || !shared ? 0 : (uint64_t) (columns[%d].offsets + %s);\n",
+		EMIT("\tshared = shared && (columns[%d].flags & CUDA_COLUMN_CODES) != 0;\n"
+			 "\tkeys.i%d = f%d || !shared ? 0 : columns[%d].offsets + 4 * (uint64_t) %s;\n",
 			 column, k, r, column, code);
 	}
 	EMIT("\tif (shared)\n\t{\n\t\thash_of_slot = keys.slot_hash();\n"
@@ -500,25 +522,12 @@ emit_find_slot(Generator *g)
 	}
 }
 
-/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
+/* Advances the states of a slot; float sums are ready. */
 static void
-emit_slot_advance(Generator *g)
+emit_slot_states(Generator *g, const char *kind)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
 
-	EMIT("\tbool waits = false;\n");
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
-			continue;
-		EMIT("\tconst SlotSummand t%d = slot_summand(r%d, %s);\n\tuint32_t head%d = 0;\n"
-			 "\tif (s%d)\n\t\thead%d = slot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, "
-			 "%u), "
-			 "t%d, waits);\n",
-			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, i, i, g->source->row_size,
-			 g->places[i].state, g->places[i].slot_state, i);
-	}
-	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
 	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
 	for (int i = 0; i < g->program->naggs; i++)
 	{
@@ -543,7 +552,8 @@ emit_slot_advance(Generator *g)
 					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
 				break;
 			case GPUSCAN_AGG_SUM_F64:
-				EMIT("slot_sum_add(SLOT_WORD(slot, %u), head%d, t%d);\n", at, i, i);
+				EMIT("%s_sum_add(SLOT_WORD(slot, %u), t%d, %s);\n", kind, at, i,
+					 gpuscan_cuda_sum_limit(agg));
 				break;
 			case GPUSCAN_AGG_MIN:
 			case GPUSCAN_AGG_MAX:
@@ -560,6 +570,27 @@ emit_slot_advance(Generator *g)
 		}
 	}
 	EMIT("\treturn PASSED;\n");
+}
+
+/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
+static void
+emit_slot_advance(Generator *g)
+{
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+
+	EMIT("\tbool waits = false;\n");
+	for (int i = 0; i < g->program->naggs; i++)
+	{
+		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
+			continue;
+		EMIT("\tSlotSummand t%d = slot_summand(r%d, %s);\n"
+			 "\tif (s%d)\n\t\tslot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, %u), t%d, "
+			 "waits);\n",
+			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, g->source->row_size,
+			 g->places[i].state, g->places[i].slot_state, i);
+	}
+	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
+	emit_slot_states(g, "slot");
 }
 
 /* At the end of a thread block its slots go to the rows. */
@@ -619,6 +650,90 @@ emit_flush(Generator *g)
 /*
  * The kernel
  */
+
+/* A bit for each of the first 64 inputs that are read of every row */
+static uint64_t
+read_always(const Generator *g)
+{
+	bool filtered = g->program->filter != GPUSCAN_NO_REGISTER;
+	uint64_t which = 0;
+
+	for (int phase = 0; phase < (filtered ? CPU_REST : CPU_NUM_PHASES); phase++)
+	{
+		for (int i = 0; i < g->plan->phases[phase].ninputs; i++)
+		{
+			int column = input_of(g, g->plan->phases[phase].inputs[i].reg);
+
+			which |= column < 64 ? UINT64_C(1) << column : 0;
+		}
+	}
+	return which;
+}
+
+
+/* What is usual, where groups are in slots */
+static void
+emit_quick(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
+
+	EMIT("\t[&](uint32_t row) -> uint32_t\n\t{\n"
+		 "\tuint32_t done = 0;\n");
+	for (int i = 0; has_quick(g) && i < p->ninputs; i++)
+	{
+		int r = GPUSCAN_INPUTS(p)[i].reg;
+		unsigned cls = g->classes[r] == GPUSCAN_TEXT ? GPUSCAN_I32 : g->classes[r];
+
+		EMIT("\t%s v%d[BATCH_ROWS];\n\tuint32_t n%d[BATCH_ROWS];\n"
+			 "\tusual_values(columns[%d], row, v%d);\n\tusual_nulls(columns[%d], row, n%d);\n",
+			 gpuscan_cuda_types[cls], r, r, i, r, i, r);
+	}
+	if (!has_quick(g))
+	{
+		EMIT("\treturn 0;\n\t},\n");
+		return;
+	}
+	EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < BATCH_ROWS; k++)\n\t{\n"
+		 "\tauto advance = [&]() -> uint32_t\n\t{\n");
+	for (int i = 0; i < p->ninputs; i++)
+	{
+		int r = GPUSCAN_INPUTS(p)[i].reg;
+
+		EMIT("\tconst uint8_t f%d = n%d[k] >> (row & 31) & 1;\n", r, r);
+		if (g->classes[r] != GPUSCAN_TEXT)
+			EMIT("\tconst %s r%d = v%d[k];\n", gpuscan_cuda_types[g->classes[r]], r, r);
+	}
+	for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
+	{
+		for (int i = 0; i < g->plan->phases[phase].ninstrs; i++)
+			gpuscan_cuda_emit_instr(g, &g->plan->phases[phase].instrs[i]);
+	}
+	gpuscan_cuda_emit_selections(g);
+	gpuscan_cuda_emit_keys(g);
+	for (int k = 0; k < p->nkeys; k++)
+	{
+		int r = GPUSCAN_KEYS(p)[k].reg;
+
+		if (GPUSCAN_KEYS(p)[k].cls == GPUSCAN_TEXT)
+			EMIT("\tkeys.i%d = f%d ? 0 : columns[%d].offsets + 4 * (uint64_t) (uint32_t) v%d[k];\n",
+				 k, r, input_of(g, (uint16_t) r), r);
+	}
+	EMIT("\tuint32_t slot;\n"
+		 "\tif (!find_usual_slot(keys, launch.replicas, slot))\n\t\treturn REJECTED;\n");
+	for (int i = 0; i < p->naggs; i++)
+	{
+		if (aggs[i].kind == GPUSCAN_AGG_SUM_F64)
+			EMIT("\tUsualSummand t%d;\n"
+				 "\tif (!(usual_summand(r%d, SLOT_WORD(slot, %u), t%d) | !s%d))\n"
+				 "\t\treturn REJECTED;\n",
+				 i, aggs[i].arg, g->places[i].slot_state, i, i);
+	}
+	emit_slot_states(g, "usual");
+	EMIT("\t};\n\tdone |= (uint32_t) (advance() == PASSED) << k;\n"
+		 "\t}\n\treturn done;\n\t},\n");
+}
+
 static void
 emit_tuple(Generator *g, bool local, bool advances)
 {
@@ -661,7 +776,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 	bool advances = p->nkeys > 0 || g->source->ndistinct > 0;
 	bool in_slots = g->source->nslots > 0;
 	uint32_t warps = g->source->threads / 32;
-	size_t columns = (size_t) warps * p->ninputs * COLUMN_SIZE;
+	size_t columns = (size_t) warps * p->ninputs * sizeof(CudaColumn);
 	size_t states = local ? g->source->threads * STATE_SIZE : 0;
 
 	if (advances)
@@ -670,14 +785,14 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "k_cached(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char room[%zu];\n"
 		 "\t__shared__ Queue queues[%u];\n"
-		 "\tColumn *columns = (Column *) room + threadIdx.x / 32 * %u;\n"
+		 "\tCudaColumn *columns = (CudaColumn *) room + threadIdx.x / 32 * %u;\n"
 		 "\tconst char *program = (const char *) launch.program;\n"
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
-		 "\tstatic_assert(sizeof(Column) == %d && sizeof(Queue) == %d, \"as the host has it\");\n",
-		 g->source->threads, in_slots ? ", 2" : "", columns > states ? columns + 16 : states + 16,
-		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, COLUMN_SIZE,
-		 QUEUE_SIZE);
+		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
+		 g->source->threads, in_slots ? ", 2" : ", 4",
+		 columns > states ? columns + 16 : states + 16,
+		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
 	for (int i = 0; local && i < p->naggs; i++)
 		EMIT("\t%s a%d = {};\n", gpuscan_cuda_state_type(&aggs[i]), i);
@@ -686,12 +801,14 @@ gpuscan_cuda_emit_cached(Generator *g)
 			 "\tfor (uint32_t i = threadIdx.x; sharing && i < %u * SLOTS; i += blockDim.x)\n"
 			 "\t\tslots[i] = 0;\n\t__syncthreads();\n",
 			 g->slot_words);
-	EMIT("\trun_pieces<%s, %s>(launch, columns, %u, &queues[%s],\n",
-		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", advances ? "Found" : "NothingFound",
-		 p->ninputs, p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+	EMIT("\trun_pieces<%s, %s, 0x%llx, %s>(launch, columns, %u, &queues[%s],\n",
+		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
+		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound", p->ninputs,
+		 p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
 	emit_may_pass(g);
 	emit_keep(g);
 	EMIT(",\n");
+	emit_quick(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");
 	if (advances)
@@ -722,15 +839,16 @@ gpuscan_cuda_emit_seek(Generator *g)
 
 	EMIT("extern \"C\" __global__ void __launch_bounds__(%u)\n"
 		 "k_seek(const __grid_constant__ CudaLaunch launch)\n{\n"
-		 "\t__shared__ Column room[%u];\n"
-		 "\tColumn *columns = room + threadIdx.x / 32 * %u;\n"
+		 "\t__shared__ CudaColumn room[%u];\n"
+		 "\tCudaColumn *columns = room + threadIdx.x / 32 * %u;\n"
 		 "\tconst char *program = (const char *) launch.program;\n"
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n",
 		 g->source->threads, g->source->threads / 32 * p->ninputs + 1, p->ninputs, p->params,
 		 p->sets);
 	gpuscan_cuda_emit_params(g);
-	EMIT("\tseek_pieces(launch, columns, %u,\n", p->ninputs);
+	EMIT("\tseek_pieces<0x%llx>(launch, columns, %u,\n", (unsigned long long) read_always(g),
+		 p->ninputs);
 	emit_may_pass(g);
 	emit_keep(g);
 	EMIT(");\n}\n\n");

@@ -139,6 +139,7 @@ typedef struct CudaSlot
 	CudaSegment *segments; /* NULL: it is one over pages */
 	uint32_t nsegments;
 	uint32_t nranges;
+	uint32_t pieces;	/* of each range */
 	CUdeviceptr cached; /* the segments' copy, and CudaProgress[], or words of a seek */
 	size_t cached_size;
 } CudaSlot;
@@ -152,6 +153,7 @@ typedef struct CudaLane
 	GpuScanRequest *request; /* under the device's lock; NULL: idle */
 	bool opened;			 /* streams and pinned memory are there */
 	CUevent origin;			 /* from which the request's events are measured */
+	CUstream stream;		 /* of everything but the slots' launches */
 	CudaSlot slots[CUDA_SLOTS];
 	char *window; /* pinned, CUDA_WINDOW_SIZE */
 } CudaLane;

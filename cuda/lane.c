@@ -69,6 +69,8 @@ open_lane(GpuScanRequest *request)
 		return GPUSCAN_OK;
 	if (lane->origin == NULL)
 		TRY(CUDA(event_create(&lane->origin, 0)));
+	if (lane->stream == NULL)
+		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &lane->slots[i];
@@ -107,6 +109,8 @@ close_lane(CudaLane *lane)
 		if (lane->slots[i].pinned != NULL)
 			(void) gpuscan_cuda.host_free(lane->slots[i].pinned);
 	}
+	if (lane->stream != NULL)
+		(void) gpuscan_cuda.stream_destroy(lane->stream);
 	if (lane->window != NULL)
 		(void) gpuscan_cuda.host_free(lane->window);
 }
@@ -120,7 +124,7 @@ static GpuScanCode
 upload_program(GpuScanRequest *request)
 {
 	const GpuScanRequestOptions *options = &request->options;
-	CUstream stream = request->lane->slots[0].stream;
+	CUstream stream = request->lane->stream;
 	size_t table_at = round_up(options->program->size, 256);
 	size_t size = table_at + round_up(options->nlayouts * sizeof(uint64_t), 256);
 	size_t at = size;
@@ -162,7 +166,7 @@ partials_size(const GpuScanRequest *request, CudaKind kind)
 static GpuScanCode
 make_partials(GpuScanRequest *request, CudaSlot *slot, CudaKind kind)
 {
-	CUstream stream = request->lane->slots[0].stream;
+	CUstream stream = request->lane->stream;
 	size_t size = partials_size(request, kind);
 
 	if (!request->options.program->aggregate || request->options.program->nkeys > 0 ||
@@ -187,7 +191,7 @@ set_up(GpuScanRequest *request)
 	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
 	TRY(upload_program(request));
 	TRY(gpuscan_cuda_table_create(request));
-	stream = request->lane->slots[0].stream;
+	stream = request->lane->stream;
 	TRY(CUDA(event_record(request->lane->origin, stream)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 		TRY(gpuscan_cuda_alloc(request, sizeof(CudaResult),
@@ -401,7 +405,7 @@ gpuscan_cuda_reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 		TRY(gpuscan_cuda_alloc(request, size, &slot->outcome));
 		slot->outcome_size = size;
 		/* it is another slot's stream that will use it */
-		TRY(CUDA(stream_synchronize(request->lane->slots[0].stream)));
+		TRY(CUDA(stream_synchronize(request->lane->stream)));
 	}
 	return GPUSCAN_OK;
 }

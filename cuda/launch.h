@@ -19,7 +19,7 @@
 #define CUDA_THREADS 128
 #define CUDA_WARPS (CUDA_THREADS / 32)
 
-/* A range of cached columns is worked on in so many pieces, each by a warp. */
+/* A range of cached columns is worked on in so many pieces at most, each by a warp. */
 #define CUDA_PIECES 8
 
 /* Heap blocks of a range at the most: GPUSCAN_RANGE_BLOCKS */
@@ -56,14 +56,45 @@ typedef struct CudaBlock
 } CudaBlock;
 
 /*
- * A range of cached columns, GpuScanCachedRange, and a segment of them with what they
- * share
+ * CudaColumn.flags: one of these, or none for `base` + a number of `width` bits, as RAW
+ * has it with base 0, and CONSTANT with no bits
+ */
+#define CUDA_COLUMN_WIDE 1 /* the same of more than 32 bits, which may begin anywhere */
+#define CUDA_COLUMN_CODES 2
+#define CUDA_COLUMN_RAW 4	   /* of 128 bits, or a text */
+#define CUDA_COLUMN_CONSTANT 8 /* a text */
+
+/* And of all of them: not a number without a dictionary, or a text with one; low and high say something */
+#define CUDA_COLUMN_UNUSUAL (1U << 28)
+#define CUDA_COLUMN_BOUNDED (1U << 29)
+
+/* And of NULLs, if there are any: there is a bitmap; it is all of them */
+#define CUDA_COLUMN_HAS_NULLS (1U << 30)
+#define CUDA_COLUMN_IS_NULL (1U << 31)
+
+/* A chunk, open.  What every value needs comes first, in the order of wide loads. */
+typedef struct CudaColumn
+{
+	uint64_t data;
+	uint32_t width;
+	uint32_t flags;
+	uint64_t base;
+	uint64_t mask;	  /* of `width` bits */
+	uint64_t nulls;	  /* uint32_t[], the bitmap */
+	uint64_t values;  /* CODES: the dictionary's; CONSTANT: the text; RAW texts count from it */
+	uint64_t offsets; /* CODES of texts: uint32_t[] */
+	int64_t low;	  /* least and greatest of those that are not NULL */
+	int64_t high;
+	uint64_t base_high; /* of 128 bits */
+} CudaColumn;
+
+/*
+ * A range of cached columns, GpuScanCachedRange, and a segment of them
  */
 typedef struct CudaRange
 {
-	uint64_t chunks; /* uint64_t[], the address of each input's GpuScanChunk */
-	uint64_t runs;	 /* GpuScanRows[] */
-	uint64_t ends;	 /* uint16_t[], of each block the row behind its last */
+	uint64_t runs; /* GpuScanRows[] */
+	uint64_t ends; /* uint16_t[], of each block the row behind its last */
 	uint16_t nruns;
 	uint16_t nblocks; /* whose tuples they are */
 	uint32_t nrows;	  /* of all runs */
@@ -71,8 +102,8 @@ typedef struct CudaRange
 
 typedef struct CudaSegment
 {
-	uint64_t ranges;	   /* CudaRange[] */
-	uint64_t dictionaries; /* GsValues[], of each input */
+	uint64_t ranges;  /* CudaRange[] */
+	uint64_t columns; /* CudaColumn[], of each range and input */
 	uint32_t nranges;
 	uint32_t first; /* ranges of the request's segments before this one */
 } CudaSegment;
@@ -89,17 +120,20 @@ typedef struct CudaResult
 	uint64_t skipped; /* blocks of ranges of which no tuple can pass the filter */
 } CudaResult;
 
+/* Rows of a thread that kernels over columns may take together, at most */
+#define CUDA_BATCH_ROWS 2
+
 /*
  * How far a piece of a range has come: its first `kept` tuples of those that the
- * filter keeps are done, and of the 32 behind them all but those of `mask`, which
- * wait; 0: everything is done
+ * filter keeps are done, and behind them all of the next batch but those of the masks, of
+ * 32 tuples each, which wait; 0: everything is done
  */
 typedef struct CudaProgress
 {
 	uint32_t kept;
-	uint32_t mask;
 	uint32_t seen; /* tuples of the piece that are in CudaResult.cached */
-	uint32_t pad;
+	uint32_t mask[CUDA_BATCH_ROWS];
+	uint32_t pad[2];
 } CudaProgress;
 
 /*
@@ -153,6 +187,7 @@ typedef struct CudaLaunch
 	uint64_t hits; /* of a scan: uint64_t[], of each range, a bit for each block that is wanted */
 	uint32_t nsegments;
 	uint32_t nranges;
+	uint32_t pieces;   /* of each range */
 	uint32_t stride;   /* between pieces that are taken one after the other */
 	uint32_t replicas; /* of a group in shared memory, less 1; CUDA_NOT_SHARED: none */
 } CudaLaunch;

@@ -59,7 +59,7 @@ uncharge(GpuScanRequest *request, size_t size)
 GpuScanCode
 gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer)
 {
-	CUstream stream = request->lane->slots[0].stream;
+	CUstream stream = request->lane->stream;
 	CUresult result;
 	GpuScanCode code;
 
@@ -90,6 +90,6 @@ gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size)
 {
 	if (pointer == 0)
 		return;
-	(void) CUDA(free_async(pointer, request->lane->slots[0].stream));
+	(void) CUDA(free_async(pointer, request->lane->stream));
 	uncharge(request, size);
 }

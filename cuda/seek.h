@@ -39,24 +39,24 @@ find_ends(const CudaLaunch &launch, uint32_t number)
  * Sets the bits of blocks in the words of their ranges.  keep() is as in
  * run_pieces(), but that it has a bit for a row whose filter fails too.
  */
-template <class MayPass, class IsPlain, class Keep>
+template <uint64_t which, class MayPass, class IsPlain, class Keep>
 GS_DEVICE void
-seek_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, MayPass may_pass,
+seek_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, MayPass may_pass,
 			IsPlain is_plain, Keep keep)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
-	uint32_t nitems = launch.nranges * CUDA_PIECES;
+	uint32_t nitems = launch.nranges * launch.pieces;
 	uint32_t wanted_rows = 0;
 	uint64_t done = 0;
 
 	for (uint32_t i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < nitems; i += warps)
 	{
 		uint32_t item = (uint32_t) ((uint64_t) i * launch.stride % nitems);
-		uint32_t number = item / CUDA_PIECES;
+		uint32_t number = item / launch.pieces;
 		uint64_t *hits = (uint64_t *) launch.hits + number;
 		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
-		const bool plain = cursor.left > 0 && is_plain();
+		const bool plain = is_plain();
 		const uint16_t *ends = 0;
 		uint64_t blocks = 0;
 		uint32_t end = 0; /* of the last block among them: a thread's rows ascend */
@@ -69,12 +69,12 @@ seek_pieces(const CudaLaunch &launch, Column *columns, uint32_t ncolumns, MayPas
 
 			done += n;
 			first += min(lane, n - 1);
+			prefetch<FILTER_ROWS>(columns, which, cursor);
 			if (plain && n == FILTER_ROWS * 32)
 				wanted = keep(Truth<true>(), first, n);
 			else
 				wanted = keep(Truth<false>(), first, n);
-			/* of the rows that there are */
-			wanted &= (1U << (n + 31 - lane) / 32) - 1;
+			wanted &= rows_there(n);
 			wanted_rows += __popc(wanted);
 			if (__ballot_sync(WARP, wanted != 0) == 0)
 				continue;

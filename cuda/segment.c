@@ -7,8 +7,7 @@
  * kept until the service lets the segment go:
  *
  *	 CudaRange[]		of each range
- *	 GsValues[]			of each input, its dictionary
- *	 uint64_t[]			of each range and input, the address of a chunk
+ *	 CudaColumn[]		of each range and input, what its chunk's header says
  *	 GpuScanRows[]		the runs of all ranges
  *	 uint16_t[]			of each range, where its blocks end
  *	 the chunks that lie behind their headers, in memory no kernel reads
@@ -63,7 +62,7 @@ align16(size_t size)
 static CUstream
 stream_of(const GpuScanRequest *request)
 {
-	return request->lane->slots[0].stream;
+	return request->lane->stream;
 }
 
 static GpuScanCode
@@ -213,8 +212,7 @@ get_mirror(GpuScanRequest *request, const GpuScanDictionary *dictionary, GpuScan
 /* Where the parts of a segment's memory begin */
 typedef struct Layout
 {
-	size_t dictionaries;
-	size_t addresses;
+	size_t columns;
 	size_t runs;
 	size_t ends;
 	size_t chunks;
@@ -236,28 +234,78 @@ lay_out(const GpuScanCachedSegment *segment, uint32_t ninputs)
 		for (uint32_t i = 0; i < ninputs; i++)
 			chunks += range->chunks[i]->address == 0 ? range->chunks[i]->size : 0;
 	}
-	at.dictionaries = align16(segment->nranges * sizeof(CudaRange));
-	at.addresses = at.dictionaries + align16(ninputs * sizeof(GsValues));
-	at.runs = at.addresses + align16((size_t) segment->nranges * ninputs * sizeof(uint64_t));
+	at.columns = align16(segment->nranges * sizeof(CudaRange));
+	at.runs = at.columns + (size_t) segment->nranges * ninputs * sizeof(CudaColumn);
 	at.ends = at.runs + align16(nruns * sizeof(GpuScanRows));
 	at.chunks = at.ends + segment->nranges * ENDS_SIZE;
 	at.size = at.chunks + chunks;
 	return at;
 }
 
+/* What kernels need to know of a chunk that lies at `address`, and of its dictionary */
+static CudaColumn
+describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dictionary)
+{
+	bool is_text = chunk->cls == GPUSCAN_TEXT;
+	bool is_integer = chunk->cls == GPUSCAN_I32 || chunk->cls == GPUSCAN_I64;
+	CudaColumn column = {.data = address + chunk->data,
+						 .width = chunk->width,
+						 .base = chunk->base[0],
+						 .base_high = chunk->base[1],
+						 .nulls = address + chunk->nulls,
+						 .low = (int64_t) chunk->min[0],
+						 .high = (int64_t) chunk->max[0]};
+
+	switch ((GpuScanEncoding) chunk->encoding)
+	{
+		case GPUSCAN_ENCODING_CODES:
+			column.flags = CUDA_COLUMN_CODES;
+			column.values = (uintptr_t) dictionary->data;
+			column.offsets = (uintptr_t) dictionary->offsets;
+			break;
+		case GPUSCAN_ENCODING_CONSTANT:
+			column.flags = is_text ? CUDA_COLUMN_CONSTANT : 0;
+			column.width = 0;
+			column.values = column.data;
+			column.data = address; /* words that are loaded for nothing */
+			break;
+		case GPUSCAN_ENCODING_RAW:
+			column.flags = is_text || chunk->cls == GPUSCAN_I128 ? CUDA_COLUMN_RAW : 0;
+			column.values = address;
+			column.base = 0;
+			column.width = is_text ? 32 : gpuscan_columns_value_size[chunk->cls] * 8;
+			break;
+		default:
+			break;
+	}
+	if (column.flags == 0 && column.width > 32)
+		column.flags = CUDA_COLUMN_WIDE;
+	if (is_text != (column.flags == CUDA_COLUMN_CODES) || chunk->nnulls == chunk->nrows ||
+		(column.flags & CUDA_COLUMN_RAW) != 0 || (chunk->cls == GPUSCAN_F64 && column.width != 64))
+		column.flags |= CUDA_COLUMN_UNUSUAL;
+	if (is_integer && (chunk->has_summary || chunk->nnulls == chunk->nrows))
+		column.flags |= CUDA_COLUMN_BOUNDED;
+	if (chunk->nulls != 0)
+		column.flags |= CUDA_COLUMN_HAS_NULLS;
+	else if (chunk->nnulls > 0)
+		column.flags |= CUDA_COLUMN_IS_NULL;
+	column.mask = column.width == 0 || column.width > 64 ? 0 : UINT64_MAX >> (64 - column.width);
+	return column;
+}
+
 /* Writes a segment's memory, which is to lie at `address`, into `copy`. */
 static void
-describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at, uint64_t address,
-				char *copy)
+describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, const GsValues *dictionaries,
+				Layout at, uint64_t address, char *copy)
 {
 	CudaRange *ranges = (CudaRange *) copy;
+	CudaColumn *columns = (CudaColumn *) (copy + at.columns);
 
 	for (uint32_t r = 0; r < segment->nranges; r++)
 	{
 		const GpuScanCachedRange *range = &segment->ranges[r];
 
-		ranges[r] = (CudaRange){.chunks = address + at.addresses,
-								.runs = address + at.runs,
+		ranges[r] = (CudaRange){.runs = address + at.runs,
 								.ends = address + at.ends,
 								.nruns = (uint16_t) range->nruns,
 								.nblocks = (uint16_t) range->nblocks};
@@ -281,8 +329,7 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, Layout at
 				memcpy(copy + at.chunks, chunk, chunk->size);
 				at.chunks += chunk->size;
 			}
-			memcpy(copy + at.addresses, &place, sizeof(place));
-			at.addresses += sizeof(place);
+			*columns++ = describe_chunk(chunk, place, &dictionaries[i]);
 		}
 	}
 }
@@ -325,6 +372,7 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 {
 	uint32_t ninputs = request->options.program->ninputs;
 	Layout at = lay_out(segment, ninputs);
+	GsValues dictionaries[GPUSCAN_MAX_REGISTERS] = {0};
 	CudaPlace place;
 	char *copy;
 	GpuScanCode code;
@@ -333,13 +381,13 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	TRY(alloc(request, at.size, &place));
 	prepared->place = place;
 	prepared->segment = (CudaSegment){.ranges = place.address,
-									  .dictionaries = place.address + at.dictionaries,
+									  .columns = place.address + at.columns,
 									  .nranges = segment->nranges};
 	copy = calloc(1, at.size);
 	if (copy == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
-	describe_ranges(segment, ninputs, at, place.address, copy);
-	code = get_mirrors(request, segment, prepared, (GsValues *) (copy + at.dictionaries));
+	code = get_mirrors(request, segment, prepared, dictionaries);
+	describe_ranges(segment, ninputs, dictionaries, at, place.address, copy);
 	if (code == GPUSCAN_OK)
 		code = copy_to(request, &place, 0, copy, at.size);
 	/* of mirrors too, which others may use once the lock is gone, whatever has failed */

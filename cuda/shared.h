@@ -156,7 +156,8 @@ GS_DEVICE void
 slot_add(uint32_t *word, int64_t value)
 {
 	uint32_t low = (uint32_t) value;
-	uint32_t high = (uint32_t) (value >> 32) + (atomicAdd(word, low) > ~low);
+	uint64_t sum = (uint64_t) atomicAdd(word, low) + low;
+	uint32_t high = (uint32_t) (value >> 32) + (uint32_t) (sum >> 32);
 
 	if (high != 0)
 		atomicAdd(word + SLOTS, high);
@@ -219,12 +220,14 @@ slot_extremum(uint64_t *s, uint64_t *zeros, double value)
 }
 
 /*
- * A float sum: a word as SumHead.base, with two bits more, then two words for each
- * window.  A slot that does not reach a summand asks the group's row, and is
- * anchored where that is.  The row's `top` is at most two below its base then, so
- * there is more to say of it only after a summand in the highest window.
+ * A float sum: a word as SumHead.base, with two bits more, two words for each window, and
+ * what usual_summand() looks at.  A slot that does not reach a summand asks the
+ * group's row, and is anchored where that is.  The row's `top` is at most two below
+ * its base then, so there is more to say of it only after a summand in the highest
+ * window.
  */
 #define SLOT_WINDOW(word, i) ((word) + (1 + 2 * (i)) * SLOTS)
+#define SLOT_USUAL(word) ((word) + 9 * SLOTS)
 #define SLOT_HIGHEST 31		 /* bit: there was a summand in the highest window */
 #define SLOT_ZERO (1U << 30) /* the row knows of a zero */
 #define SLOT_SPECIAL ((1U << 30) - 1 - SUM_BASE)
@@ -264,6 +267,7 @@ struct SlotSummand
 	int32_t piece[3]; /* signed */
 	uint32_t special;
 	bool is_zero;
+	uint32_t head; /* of the slot that reaches it */
 };
 
 GS_DEVICE SlotSummand
@@ -271,7 +275,7 @@ slot_summand(double value, int32_t limit)
 {
 	GsFloatParts parts = gs_float_parts(value);
 	GsFSumPieces pieces = gs_fsum_cut(parts);
-	SlotSummand made = {pieces.top, pieces.window, {}, GPUSCAN_FSUM_NOT_MINUS_0, false};
+	SlotSummand made = {pieces.top, pieces.window, {}, GPUSCAN_FSUM_NOT_MINUS_0, false, 0};
 
 #pragma unroll
 	for (int i = 0; i < 3; i++)
@@ -293,10 +297,10 @@ slot_summand(double value, int32_t limit)
 	return made;
 }
 
-/* Makes sure that a slot reaches a summand, and returns the slot's head. */
-GS_DEVICE uint32_t
+/* Makes sure that a slot reaches a summand. */
+GS_DEVICE void
 slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset,
-				 uint32_t *word, const SlotSummand &summand, bool &waits)
+				 uint32_t *word, SlotSummand &summand, bool &waits)
 {
 	uint32_t head = seen_by_others(word);
 
@@ -306,13 +310,30 @@ slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uin
 							   summand.top, summand.is_zero);
 		waits |= head == 0;
 	}
-	return head;
+	summand.head = head;
+}
+
+/*
+ * The highest window, and below it a bound: what has an exponent of 1 up to that is
+ * reached, and says nothing special
+ */
+GS_DEVICE uint32_t
+slot_sum_usual(uint32_t head, int32_t limit)
+{
+	int32_t base = (int32_t) (head & SUM_BASE);
+	int32_t reached =
+		GS_FSUM_BITS * (base + (int32_t) (head >> SLOT_HIGHEST) - 3) + 2 * GS_FSUM_BITS - 52;
+
+	if (reached <= 0 || (head >> SUM_SPECIAL & GPUSCAN_FSUM_NOT_MINUS_0) == 0)
+		return 0;
+	return (uint32_t) (base - 1) << 16 | (uint32_t) min(reached, limit);
 }
 
 GS_DEVICE void
-slot_sum_add(uint32_t *word, uint32_t head, const SlotSummand &summand)
+slot_sum_add(uint32_t *word, const SlotSummand &summand, int32_t limit)
 {
-	uint32_t first = (head & SUM_BASE) - 1 - (uint32_t) summand.window;
+	uint32_t usual = slot_sum_usual(summand.head | summand.special << SUM_SPECIAL, limit);
+	uint32_t first = (summand.head & SUM_BASE) - 1 - (uint32_t) summand.window;
 
 #pragma unroll
 	for (int i = 0; i < 3; i++)
@@ -322,8 +343,59 @@ slot_sum_add(uint32_t *word, uint32_t head, const SlotSummand &summand)
 		if (at < 4 && summand.piece[i] != 0)
 			slot_add(SLOT_WINDOW(word, at), summand.piece[i]);
 	}
-	if ((summand.special & ~(head >> SUM_SPECIAL)) != 0)
+	if ((summand.special & ~(summand.head >> SUM_SPECIAL)) != 0)
 		atomicOr(word, summand.special << SUM_SPECIAL);
+	if (usual != seen_by_others(SLOT_USUAL(word)))
+		*(volatile uint32_t *) SLOT_USUAL(word) = usual;
+}
+
+/*
+ * The same of what is usual, in as few instructions: of a group that has its first
+ * slot, numbers that are neither zero nor beyond, and sums that reach them
+ */
+template <class Keys>
+GS_DEVICE bool
+find_usual_slot(const Keys &keys, uint32_t replicas, uint32_t &slot)
+{
+	slot = slot_at(keys.slot_hash(), 0, replicas);
+	return keys.is_in(slot) & (seen_by_others(&slots[slot]) == (SLOT_READY | keys.nulls));
+}
+
+struct UsualSummand
+{
+	uint32_t first;	   /* window of the slot that has the first piece */
+	uint32_t piece[3]; /* signed */
+};
+
+/* false: it is not usual. */
+GS_DEVICE bool
+usual_summand(double value, const uint32_t *word, UsualSummand &made)
+{
+	uint32_t usual = seen_by_others(SLOT_USUAL(word));
+	GsFloatParts parts = gs_float_parts(value);
+
+	parts.mantissa |= 1ULL << 52;
+	parts.position = parts.exponent - 1;
+	GsFSumPieces pieces = gs_fsum_cut(parts);
+	made.first = (usual >> 16) - (uint32_t) pieces.window;
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		made.piece[i] = (pieces.piece[i] ^ -parts.negative) + parts.negative;
+	return (uint32_t) parts.position < (usual & 0xFFFF);
+}
+
+/* A last piece without a window is 0, and the word before the windows can have that added. */
+GS_DEVICE void
+usual_sum_add(uint32_t *word, const UsualSummand &summand, int32_t limit)
+{
+	uint32_t *window = SLOT_WINDOW(word, 0) + (int32_t) summand.first * 2 * SLOTS;
+
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+	{
+		if ((int32_t) summand.first < 4 + i)
+			slot_add(window - 2 * i * SLOTS, (int64_t) (int32_t) summand.piece[i]);
+	}
 }
 
 /*

@@ -17,7 +17,7 @@
  * entries are placed anew.  All memory counts against the request's limit, old
  * and new at the same time; where that is too much, the table grows by less.
  *
- * Everything here runs on the first slot's stream, and waits for it where the
+ * Everything here runs on the lane's own stream, and waits for it where the
  * host needs an answer.
  *
  *-------------------------------------------------------------------------
@@ -49,7 +49,7 @@
 static CUstream
 stream_of(const GpuScanRequest *request)
 {
-	return request->lane->slots[0].stream;
+	return request->lane->stream;
 }
 
 /* Memory filled with zeros */

@@ -26,8 +26,13 @@ objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources))
 # A driver and a compiler without a GPU; who has loaded one gets it by its soname again.
 fakes = $(out)/fake/libcuda.so.1 $(out)/fake/libnvrtc.so.13
 
-.PHONY: all
+# The same with kernels that run, compiled by g++ for this processor
+emulators = $(subst /fake/,/emulated/,$(fakes))
+emulated = test/fake_cuda/cuda.c test/fake_cuda/stubs.c $(wildcard test/emulated_cuda/*.c)
+
+.PHONY: all emulated
 all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs)) $(fakes)
+emulated: all $(emulators)
 
 .PRECIOUS: $(out)/%.o
 
@@ -39,9 +44,13 @@ $(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))
 	rm -f $@
 	$(AR) rcs $@ $^
 
-$(fakes): $(wildcard test/fake_cuda/*.c) cuda/driver.h test/units.mk
+$(fakes): $(wildcard test/fake_cuda/*) cuda/driver.h test/units.mk
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -g $(FLAGS_$(VARIANT)) -Icuda -shared -fPIC -Wl,-soname,$(@F) -o $@ $(wildcard test/fake_cuda/*.c)
+
+$(emulators): $(wildcard test/fake_cuda/* test/emulated_cuda/*) cuda/driver.h test/units.mk
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -g -O2 -Icuda -Itest/fake_cuda -shared -fPIC -Wl,-soname,$(@F) -o $@ $(emulated) -lpthread -lm
 
 $(out)/%.o: %.c test/units.mk
 	@mkdir -p $(@D)

@@ -72,7 +72,7 @@ typedef struct GpuScanChunk
  * At `data` lie, for
  *	 CONSTANT	of TEXT, the bytes
  *	 PACKED, CODES	bits in uint64_t, the lowest first, one more behind the last
- *	 RAW		the values; for TEXT uint32_t[nrows + 1], the offsets from the
+ *	 RAW		the values, and a uint64_t behind them; for TEXT uint32_t[nrows + 1], the offsets from the
  *				chunk's start of each text and of the last one's end, and the bytes
  */
 

@@ -224,7 +224,7 @@ static GpuScanChunk *
 encode_raw(const Column *column)
 {
 	uint64_t size = (uint64_t) column->n * gpuscan_columns_value_size[column->cls];
-	GpuScanChunk *chunk = make_chunk(column, GPUSCAN_ENCODING_RAW, size);
+	GpuScanChunk *chunk = make_chunk(column, GPUSCAN_ENCODING_RAW, size + sizeof(uint64_t));
 
 	if (chunk != NULL)
 		memcpy((char *) chunk + chunk->data, column->values, size);

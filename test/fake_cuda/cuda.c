@@ -6,25 +6,27 @@
  * is asked; `no-compiler`, no kernel compiles; `other-driver`, only what is
  * compiled from now on can be loaded.
  */
-#include "driver.h"
+#include "fake.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define NO_BINARY_FOR_GPU 209
 #define LAUNCH_FAILED 719
 
 static __thread uintptr_t current; /* number of the device + 1 */
 static void *registered;
 
-static int
-exists(const char *name)
+int
+fake_exists(const char *name)
 {
+	const char *folder = getenv("GPUSCAN_FAKE_CUDA");
 	char path[1024];
 
-	snprintf(path, sizeof(path), "%s/%s", getenv("GPUSCAN_FAKE_CUDA"), name);
+	if (folder == NULL)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return access(path, F_OK) == 0;
 }
 
@@ -34,7 +36,7 @@ fake_result(void)
 	char name[32];
 
 	snprintf(name, sizeof(name), "broken-%d", (int) current - 1);
-	return exists(name) ? LAUNCH_FAILED : CUDA_SUCCESS;
+	return fake_exists(name) ? LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
 int
@@ -119,7 +121,11 @@ cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host, unsigned flags)
 int
 cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream)
 {
-	*pointer = (CUdeviceptr) calloc(1, size);
+	void *memory = malloc(size);
+
+	/* it is not cleared, as on a GPU */
+	memset(memory, 0xA5, size);
+	*pointer = (CUdeviceptr) memory;
 	return fake_result();
 }
 
@@ -183,53 +189,10 @@ cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 }
 
 int
-cuModuleLoadData(CUmodule *module, const void *image)
-{
-	*module = NULL;
-	return *(const char *) image == exists("other-driver") ? fake_result() : NO_BINARY_FOR_GPU;
-}
-
-int
-cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
-											size_t shared)
-{
-	*blocks = 1;
-	return fake_result();
-}
-
-int
 cuGetErrorName(CUresult error, const char **name)
 {
 	*name = error == LAUNCH_FAILED ? "FAKE_ERROR_LAUNCH_FAILED" : "FAKE_ERROR";
 	return CUDA_SUCCESS;
-}
-
-int
-nvrtcVersion(int *major, int *minor)
-{
-	*major = 13;
-	*minor = 0;
-	return 0;
-}
-
-int
-nvrtcCompileProgram(nvrtcProgram program, int noptions, const char *const *options)
-{
-	return exists("no-compiler") ? 6 : 0;
-}
-
-int
-nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
-{
-	*size = 64;
-	return 0;
-}
-
-int
-nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
-{
-	memset(cubin, exists("other-driver"), 64);
-	return 0;
 }
 
 /* The profiler's side of ranges: a line in a file for each */
@@ -259,20 +222,4 @@ int
 nvtxRangePop(void)
 {
 	return note_range("end", "");
-}
-
-#define LOG "the fake compiler compiles nothing"
-
-int
-nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size)
-{
-	*size = sizeof(LOG);
-	return 0;
-}
-
-int
-nvrtcGetProgramLog(nvrtcProgram program, char *log)
-{
-	memcpy(log, LOG, sizeof(LOG));
-	return 0;
 }

@@ -37,11 +37,21 @@ __lsan_default_suppressions(void)
 #define PAGE_SIZE 8192
 #define MAX_PARTS 64
 
+/* Whether GPUSCAN_TEST_QUICK says that the device is slow: an emulated one */
+static inline bool
+is_quick(void)
+{
+	return getenv("GPUSCAN_TEST_QUICK") != NULL;
+}
+
+/* Tuples, groups and repetitions, of which a slow device gets a tenth */
+#define FEWER(n) (is_quick() ? (n) / 10 : (n))
+
 /* Rounds of a loop over corrupted pages, in which ThreadSanitizer has nothing to find */
 #ifdef __SANITIZE_THREAD__
 #define ROUNDS(n) ((n) / 20)
 #else
-#define ROUNDS(n) (n)
+#define ROUNDS(n) (is_quick() ? (n) / 20 : (n))
 #endif
 
 /*

@@ -343,7 +343,7 @@ differences(const Everything *e, const Run *run, size_t i, const Expected *x)
 static void
 test_everything(void)
 {
-	const uint32_t counts[] = {0, 1, 2047, 2048, 2049, 20000};
+	const uint32_t counts[] = {0, 1, 2047, 2048, 2049, FEWER(20000)};
 
 	for (int c = 0; c < 6; c++)
 	{
@@ -392,7 +392,7 @@ test_threads(uint32_t n, uint32_t ngroups, bool with_key)
 	int wrong = 0;
 
 	sort_rows(first, e.key);
-	for (uint64_t seed = 1; seed <= 12; seed++)
+	for (uint64_t seed = 1; seed <= (is_quick() ? 3 : 12); seed++)
 	{
 		Run *run = run_with(e.program, table, (uint32_t) seed % 5, seed);
 
@@ -454,7 +454,7 @@ test_passes(uint32_t n, uint32_t ngroups)
 static void
 test_keys(void)
 {
-	uint32_t n = 30000;
+	uint32_t n = FEWER(30000);
 	Record *records = make_records(n, 10, 3);
 	Table *table = make_table(records, n);
 	Builder *b = new_builder(NUM_COLUMNS, true);
@@ -684,8 +684,8 @@ by_key(bool distinct)
 static void
 test_limits(void)
 {
-	Record *records = make_records(100000, 50000, 1);
-	Table *table = make_table(records, 100000);
+	Record *records = make_records(FEWER(100000), FEWER(50000), 1);
+	Table *table = make_table(records, FEWER(100000));
 	const GpuScanLayout *l = layout();
 	int wrong = 0;
 	int failed = 0;
@@ -757,8 +757,8 @@ test_limits(void)
 static void
 test_end(void)
 {
-	Record *records = make_records(60000, 30000, 1);
-	Table *table = make_table(records, 60000);
+	Record *records = make_records(FEWER(60000), FEWER(30000), 1);
+	Table *table = make_table(records, FEWER(60000));
 	const GpuScanLayout *l = layout();
 	uint64_t seed = 99;
 	int wrong = 0;
@@ -831,10 +831,10 @@ main(void)
 	device = open_device(4);
 	test_everything();
 	test_threads(3000, 1, true);
-	test_threads(20000, 500, true);
-	test_threads(60000, 40000, true);
-	test_threads(60000, 1, false);
-	test_passes(20000, 5000);
+	test_threads(FEWER(20000), 500, true);
+	test_threads(FEWER(60000), FEWER(40000), true);
+	test_threads(FEWER(60000), 1, false);
+	test_passes(FEWER(20000), FEWER(5000));
 	test_keys();
 	test_floats();
 	test_errors();

@@ -60,7 +60,8 @@ below(uint32_t n)
 static Value
 random_value(int column, uint32_t spread, bool faults)
 {
-	static const double doubles[] = {0.0, 1.0, -1.5, NAN, INFINITY, 1e300, 1e-300, 3.25};
+	/* of the last one a sum is PostgreSQL's */
+	static const double doubles[] = {0.0, -0.0, -1.5, NAN, INFINITY, 1e100, 1e-300, 1e300};
 	char text[16];
 	int32_t number = (int32_t) below(spread) - (int32_t) (spread / 3);
 
@@ -80,7 +81,7 @@ random_value(int column, uint32_t spread, bool faults)
 			return fixed_value(&(float){(float) number / 8}, 4);
 		case C_FLOAT8:
 			if (below(200) == 0)
-				return f64_value(doubles[below(8)]);
+				return f64_value(doubles[below(faults ? 8 : 7)]);
 			return f64_value(number == 0 ? 1 : number * pow(10, (int) below(40) - 20));
 		case C_PRICE:
 			return numeric_value(faults && below(300) == 0 ? V_COMPRESSED
@@ -276,6 +277,61 @@ random_scan(void)
 	rare = add_instr(b, GPUSCAN_OP_I32_EQ, b->inputs[2].reg, b->params[1].reg, 0, 0);
 	if (below(4) > 0)
 		b->header.filter = add_instr(b, GPUSCAN_OP_AND, rare, b->header.filter, 0, 0);
+	return build_program(b);
+}
+
+/*
+ * What most queries are: a key or two, aggregates of columns, and perhaps a comparison.  Kernels over
+ * columns have ways of their own for that.
+ */
+static GpuScanProgram *
+usual_program(bool grouped)
+{
+	static const GpuScanDecode decodes[] = {
+		GPUSCAN_DECODE_BOOL, GPUSCAN_DECODE_INT2,  GPUSCAN_DECODE_INT4,	  GPUSCAN_DECODE_TEXT,
+		GPUSCAN_DECODE_INT8, GPUSCAN_DECODE_DEC64, GPUSCAN_DECODE_FLOAT4, GPUSCAN_DECODE_FLOAT8};
+	static const GpuScanOp comparisons[] = {GPUSCAN_OP_I32_GT, GPUSCAN_OP_I32_LE,
+											GPUSCAN_OP_I32_NE};
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t inputs[NUM_COLUMNS];
+
+	for (int c = 0; c < NUM_COLUMNS; c++)
+		inputs[c] = NO_REG;
+	for (uint32_t i = 1 + below(2); grouped && i > 0; i--)
+	{
+		uint32_t c = below(i == 1 ? C_INT8 + 1 : C_INT4 + 1);
+
+		if (inputs[c] == NO_REG)
+			add_key(b, inputs[c] = add_input(b, (int) c, decodes[c], 0));
+	}
+	for (uint32_t i = 1 + below(4); i > 0; i--)
+	{
+		uint32_t c = below(3) == 0 ? C_FLOAT8 : C_INT4 + below(NUM_COLUMNS - C_INT4);
+		GpuScanAggKind kind =
+			below(3) ? GPUSCAN_AGG_SUM_F64 : (GpuScanAggKind) below(GPUSCAN_AGG_BIT_OR + 1);
+
+		c += c == C_TEXT;
+		if (inputs[c] == NO_REG)
+			inputs[c] = add_input(b, (int) c, decodes[c], c == C_PRICE ? 2 : 0);
+		if (kind == GPUSCAN_AGG_SUM_F64 && b->classes[inputs[c]] == GPUSCAN_I64)
+			kind = GPUSCAN_AGG_SUM_I128;
+		if (gpuscan_agg_state_size(kind, b->classes[inputs[c]]) > 0)
+			add_agg(b, kind, inputs[c], NO_REG);
+	}
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	if (below(2))
+	{
+		uint32_t c = C_INT2 + below(2);
+		uint16_t limit = add_param(b, GPUSCAN_I32, below(40));
+
+		if (inputs[c] == NO_REG)
+			inputs[c] = add_input(b, (int) c, decodes[c], 0);
+		limit = add_instr(b, comparisons[below(3)], inputs[c], limit, 0, 0);
+		if (below(4))
+			b->header.filter = limit;
+		else
+			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, limit);
+	}
 	return build_program(b);
 }
 
@@ -507,10 +563,11 @@ compare_devices(const Device *devices, const char *name, int rounds, bool aggreg
 #define MAX_RANGES 256
 #define NUM_INPUTS 10 /* that add_sources makes */
 
-/* A table's columns, on one device, of the inputs that all Programs here have */
+/* A table's columns, on one device, of the inputs that random Programs have */
 typedef struct Columns
 {
 	uint32_t nranges;
+	GpuScanInput inputs[NUM_INPUTS];
 	GpuScanDictionary *dictionaries[NUM_INPUTS];
 	GpuScanChunk *chunks[MAX_RANGES][NUM_INPUTS];
 	bool unfit[MAX_RANGES][NUM_INPUTS];
@@ -519,6 +576,10 @@ typedef struct Columns
 	GpuScanCachedRange ranges[MAX_RANGES];
 	GpuScanRows runs[MAX_RANGES][2];
 	uint16_t ends[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
+
+	/* As a Program wants them */
+	const GpuScanDictionary *wanted_dictionaries[NUM_INPUTS];
+	const GpuScanChunk *wanted[MAX_RANGES][NUM_INPUTS];
 	GpuScanCachedSegment segments[2];
 } Columns;
 
@@ -535,6 +596,7 @@ make_columns(const Device *on, const GpuScanLayout *const *layouts, Table *table
 	add_sources(b);
 	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
 	program = build_program(b);
+	memcpy(columns->inputs, GPUSCAN_INPUTS(program), sizeof(columns->inputs));
 	for (int i = 0; i < NUM_INPUTS; i++)
 	{
 		unsigned cls = gpuscan_decode_class((GpuScanDecode) GPUSCAN_INPUTS(program)[i].decode);
@@ -591,14 +653,13 @@ make_ranges(Columns *columns)
 		}
 		columns->runs[r][0] = (GpuScanRows){0, (uint16_t) (n / 3)};
 		columns->runs[r][1] = (GpuScanRows){(uint16_t) (n / 3 + r % 2), (uint16_t) (n / 2)};
-		columns->ranges[r] = (GpuScanCachedRange){
-			.number = r,
-			.nruns = r % 5 == 4 ? 1 : 2,
-			.ends = columns->ends[r],
-			.nblocks = columns->batches[r].nblocks,
-			.runs = columns->runs[r],
-			.chunks = (const GpuScanChunk *const *) columns->chunks[r],
-			.dictionaries = (const GpuScanDictionary *const *) columns->dictionaries};
+		columns->ranges[r] = (GpuScanCachedRange){.number = r,
+												  .ends = columns->ends[r],
+												  .nruns = r % 5 == 4 ? 1 : 2,
+												  .nblocks = columns->batches[r].nblocks,
+												  .runs = columns->runs[r],
+												  .chunks = columns->wanted[r],
+												  .dictionaries = columns->wanted_dictionaries};
 	}
 	columns->segments[0] =
 		(GpuScanCachedSegment){.nranges = columns->nranges / 3, .ranges = columns->ranges};
@@ -609,10 +670,35 @@ make_ranges(Columns *columns)
 }
 
 static void
-free_columns(const Device *on, Columns *columns)
+forget_segments(const Device *on, Columns *columns)
 {
 	for (int s = 0; s < 2 && on->ops->forget_segment != NULL; s++)
 		on->ops->forget_segment(on->device, &columns->segments[s]);
+}
+
+/* Has the segments those columns that a Program reads. */
+static void
+choose_columns(const Device *on, Columns *columns, const GpuScanProgram *program)
+{
+	forget_segments(on, columns);
+	for (int i = 0; i < program->ninputs; i++)
+	{
+		const GpuScanInput *input = &GPUSCAN_INPUTS(program)[i];
+		int c = 0;
+
+		while (columns->inputs[c].column != input->column ||
+			   columns->inputs[c].decode != input->decode)
+			c++;
+		columns->wanted_dictionaries[i] = columns->dictionaries[c];
+		for (uint32_t r = 0; r < columns->nranges; r++)
+			columns->wanted[r][i] = columns->chunks[r][c];
+	}
+}
+
+static void
+free_columns(const Device *on, Columns *columns)
+{
+	forget_segments(on, columns);
 	for (int i = 0; i < NUM_INPUTS; i++)
 	{
 		for (uint32_t r = 0; r < columns->nranges; r++)
@@ -742,7 +828,7 @@ compare_seeks(const Device *devices, const char *name, int rounds,
 }
 
 static void
-compare_cached(const Device *devices, const char *name, int rounds, bool grouped,
+compare_cached(const Device *devices, const char *name, int rounds, bool grouped, bool usual,
 			   const GpuScanLayout *const *layouts, Table *table)
 {
 	static const uint64_t expected[] = {0, 3, 100, 1000, 100000};
@@ -762,11 +848,13 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 	for (int round = 0; round < rounds; round++)
 	{
 		uint64_t start = seed;
-		GpuScanProgram *program = random_program(true, grouped);
+		GpuScanProgram *program = usual ? usual_program(grouped) : random_program(true, grouped);
 		uint64_t groups = expected[below(5)];
 		Run *runs[2];
 		int bad;
 
+		for (int d = 0; d < 2; d++)
+			choose_columns(&devices[d], columns[d], program);
 		for (int d = 0; d < 2; d++)
 			runs[d] =
 				run_cached(&devices[d], program, layouts, columns[d], groups, (GpuScanPass){0, 0});
@@ -834,9 +922,12 @@ main(int argc, char **argv)
 	compare_devices(devices, "many groups", rounds, true, true, layouts, &large, 1);
 	compare_seeks(devices, "seeks", rounds, layouts, tables[0]);
 	compare_seeks(devices, "seeks, many tuples", rounds, layouts, large);
-	compare_cached(devices, "cached, without keys", rounds, false, layouts, tables[0]);
-	compare_cached(devices, "cached, groups", rounds * 2, true, layouts, tables[3]);
-	compare_cached(devices, "cached, many groups", rounds * 2, true, layouts, large);
+	compare_cached(devices, "cached, without keys", rounds, false, false, layouts, tables[0]);
+	compare_cached(devices, "cached, groups", rounds * 2, true, false, layouts, tables[3]);
+	compare_cached(devices, "cached, many groups", rounds * 2, true, false, layouts, large);
+	compare_cached(devices, "cached, usual without keys", rounds, false, true, layouts, tables[0]);
+	compare_cached(devices, "cached, usual groups", rounds * 2, true, true, layouts, tables[0]);
+	compare_cached(devices, "cached, many usual groups", rounds, true, true, layouts, large);
 	gpuscan_cuda_device.close(devices[1].device);
 	gpuscan_cpu_device.close(devices[0].device);
 	return done_testing();
