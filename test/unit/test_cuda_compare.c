@@ -804,6 +804,8 @@ compare_seeks(const Device *devices, const char *name, int rounds,
 		bool bad;
 
 		for (int d = 0; d < 2; d++)
+			choose_columns(&devices[d], columns[d], program);
+		for (int d = 0; d < 2; d++)
 			runs[d] = run_seek(&devices[d], program, layouts, columns[d], hits + d * NUM_HITS);
 		bad = runs[0]->batch_code != GPUSCAN_OK || runs[1]->batch_code != GPUSCAN_OK ||
 			  runs[0]->stats.tuples != runs[1]->stats.tuples ||
