@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* Pieces of ranges that each warp should have */
-#define WARP_PIECES 8
+#define WARP_PIECES 4
 
 /* Ranges of one launch; a segment goes beyond if it is larger itself. */
 #define LAUNCH_RANGES 32768

@@ -535,6 +535,17 @@ are_usual(const CudaColumn *columns, uint32_t ncolumns)
 }
 
 /*
+ * The number of a piece, in the warp's first thread.  Thread blocks that begin late, because another
+ * request has their place, find less to do; what is taken early is on its way while the
+ * warp is at another piece.
+ */
+GS_DEVICE uint32_t
+take_piece(CudaResult *result)
+{
+	return threadIdx.x % 32 == 0 ? atomicAdd(&result->taken, 1) : 0;
+}
+
+/*
  * Runs tuple(row, found) for each row that the filter keeps: keep(plain, row, n,
  * failed) has a bit for each 32nd row from `row` on, FILTER_ROWS of them, of a warp's n
  * rows; plain: there are so many, and is_plain() is true of the filter's columns.
@@ -553,15 +564,16 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		   MayPass may_pass, IsPlain is_plain, Keep keep, Quick quick, Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
-	uint32_t warps = gridDim.x * (blockDim.x / 32);
 	uint32_t nitems = launch.nranges * launch.pieces;
 	CudaResult *result = result_of(launch);
 	Counts counts = {0, 0, 0};
 	uint64_t done = 0;
+	uint32_t next = take_piece(result);
 
-	for (uint32_t i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < nitems; i += warps)
+	for (;;)
 	{
-		uint32_t item = (uint32_t) ((uint64_t) i * launch.stride % nitems);
+		uint32_t number = __shfl_sync(WARP, next, 0);
+		uint32_t item = (uint32_t) ((uint64_t) number * launch.stride % nitems);
 		CudaProgress before = {};
 		uint32_t todo_before = 0;
 		uint32_t kept = 0;	 /* tuples that the filter kept and that were taken from the queue */
@@ -570,8 +582,9 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		uint32_t queued = 0; /* rows in it */
 		uint32_t waiting = 0;
 
-		if (__any_sync(WARP, load_relaxed(&result->code) != 0))
+		if (number >= nitems || __any_sync(WARP, load_relaxed(&result->code) != 0))
 			break;
+		next = take_piece(result);
 		if (launch.again)
 		{
 			before = ((const CudaProgress *) launch.progress)[item];

@@ -116,8 +116,9 @@ typedef struct CudaBatch
 
 typedef struct CudaSlot
 {
-	CUstream stream;
-	CUevent start; /* of the last launch's kernel */
+	CUstream streams[CUDA_NUM_KINDS]; /* over pages has priority: the bus should not wait */
+	CUstream stream;				  /* of the last launch */
+	CUevent start;					  /* of the last launch's kernel */
 	CUevent stop;
 	bool timed; /* its time is in the statistics */
 	bool busy;

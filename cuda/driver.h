@@ -70,7 +70,8 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	F(copy_on_device, cuMemcpyDtoDAsync_v2,                                                        \
 	  (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream))                            \
 	F(fill, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t size, CUstream stream)) \
-	F(stream_create, cuStreamCreate, (CUstream * stream, unsigned flags))                          \
+	F(stream_create, cuStreamCreateWithPriority,                                                   \
+	  (CUstream * stream, unsigned flags, int priority))                                           \
 	F(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                       \
 	F(stream_synchronize, cuStreamSynchronize, (CUstream stream))                                  \
 	F(event_create, cuEventCreate, (CUevent * event, unsigned flags))                              \

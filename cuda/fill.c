@@ -105,8 +105,8 @@ open_filler(CudaFiller *filler)
 	GpuScanDevice *device = filler->device;
 
 	if (filler->stream == NULL)
-		TRY(gpuscan_cuda_code(device,
-							  gpuscan_cuda.stream_create(&filler->stream, CU_STREAM_NON_BLOCKING)));
+		TRY(gpuscan_cuda_code(
+			device, gpuscan_cuda.stream_create(&filler->stream, CU_STREAM_NON_BLOCKING, 0)));
 	if (filler->staging == NULL)
 		TRY(gpuscan_cuda_code(device,
 							  gpuscan_cuda.host_alloc((void **) &filler->staging, STAGING_SIZE,

@@ -70,13 +70,18 @@ open_lane(GpuScanRequest *request)
 	if (lane->origin == NULL)
 		TRY(CUDA(event_create(&lane->origin, 0)));
 	if (lane->stream == NULL)
-		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING)));
+		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING, 0)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &lane->slots[i];
 
-		if (slot->stream == NULL)
-			TRY(CUDA(stream_create(&slot->stream, CU_STREAM_NON_BLOCKING)));
+		for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
+		{
+			if (slot->streams[kind] == NULL)
+				TRY(CUDA(stream_create(&slot->streams[kind], CU_STREAM_NON_BLOCKING,
+									   kind == CUDA_PAGES ? -1 : 0)));
+		}
+		slot->stream = slot->streams[CUDA_PAGES];
 		if (slot->start == NULL)
 			TRY(CUDA(event_create(&slot->start, 0)));
 		if (slot->stop == NULL)
@@ -102,8 +107,11 @@ close_lane(CudaLane *lane)
 			(void) gpuscan_cuda.event_destroy(lane->slots[i].start);
 		if (lane->slots[i].stop != NULL)
 			(void) gpuscan_cuda.event_destroy(lane->slots[i].stop);
-		if (lane->slots[i].stream != NULL)
-			(void) gpuscan_cuda.stream_destroy(lane->slots[i].stream);
+		for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
+		{
+			if (lane->slots[i].streams[kind] != NULL)
+				(void) gpuscan_cuda.stream_destroy(lane->slots[i].streams[kind]);
+		}
 		if (lane->slots[i].result != NULL)
 			(void) gpuscan_cuda.host_free(lane->slots[i].result);
 		if (lane->slots[i].pinned != NULL)
@@ -464,20 +472,27 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 	slot->outcomes = (uint8_t *) pinned;
 }
 
+/*
+ * Half a thread block for each multiprocessor is enough to keep the bus busy; more would only wait for
+ * it, and keep other requests' kernels away.
+ */
 static GpuScanCode
 start_blocks(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 {
 	const CudaKernels *kernels = request->kernels[CUDA_PAGES];
 	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
+	uint32_t max_grid = (uint32_t) request->device->multiprocessors / 2 + 1;
 	void *params[] = {launch};
 
+	if (max_grid > kernels->max_grid)
+		max_grid = kernels->max_grid;
 	launch->blocks = (uint64_t) (uintptr_t) slot->pinned;
 	launch->nblocks = slot->nblocks;
 	launch->outcome = slot->outcome;
 	if (grid == 0)
 		return GPUSCAN_OK;
-	return CUDA(launch(kernels->run, grid < kernels->max_grid ? grid : kernels->max_grid, 1, 1,
-					   CUDA_THREADS, 1, 1, 0, slot->stream, params, NULL));
+	return CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, CUDA_THREADS, 1, 1, 0,
+					   slot->stream, params, NULL));
 }
 
 /* Starts the kernel over the slot's blocks or ranges; `again`: over the tuples that wait. */
@@ -490,6 +505,7 @@ start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
 	launch.result = slot->device_result;
 	launch.partials = slot->partials[kind];
 	launch.again = again;
+	slot->stream = slot->streams[kind];
 	slot->generation = request->generation;
 	slot->timed = false;
 	request->stats.bus_bytes += slot->bytes;

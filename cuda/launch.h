@@ -118,6 +118,8 @@ typedef struct CudaResult
 	uint64_t passed;
 	uint64_t cached;  /* tuples of columns that k_cached is done with */
 	uint64_t skipped; /* blocks of ranges of which no tuple can pass the filter */
+	uint32_t taken;	  /* pieces of ranges, by warps */
+	uint32_t pad;
 } CudaResult;
 
 /* Rows of a thread that kernels over columns may take together, at most */

@@ -38,7 +38,7 @@ SELECT * FROM try('SELECT k, count(*), sum(v), min(d), max(d) FROM t GROUP BY k'
 SELECT * FROM try('SELECT s, count(*), sum(n), count(DISTINCT k) FROM t WHERE id > 100 GROUP BY s');
 SELECT * FROM try('SELECT count(*) FROM t');
 SELECT * FROM try('SELECT count(*), bool_and(b), bool_or(b), max(f), min(f) FROM t WHERE b');
-SELECT * FROM try('SELECT k, s, b, count(*), sum(v), avg(n) FROM t WHERE d > timestamp ''2026-01-05'' AND s LIKE ''key 1%'' || left(k::text, 0) GROUP BY k, s, b');
+SELECT * FROM try('SELECT k, s, b, count(*), sum(v), avg(n) FROM t WHERE d > timestamp ''2026-01-05'' AND concat(s, k) LIKE ''key 1%'' GROUP BY k, s, b');
 SELECT * FROM try('SELECT count(*), sum(v) FROM t WHERE id = 777');
 SELECT * FROM try('SELECT id % 5000, count(*), sum(v) FROM t GROUP BY 1');
 -- Answers from the headers of chunks: which zero is the least depends on the order of rows

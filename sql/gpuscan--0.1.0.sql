@@ -68,14 +68,15 @@ CREATE FUNCTION gpuscan_cache(
     OUT device pg_catalog.text,
     OUT device_bytes pg_catalog.int8,
     OUT host_bytes pg_catalog.int8,
-    OUT hits pg_catalog.int8)
+    OUT hits pg_catalog.int8,
+    OUT expression pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'gpuscan_cache'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 -- names, and what the last vacuum found, of relations in this database
 CREATE VIEW gpuscan_cache AS
-    SELECT d.datname AS database, k.oid::pg_catalog.regclass AS relation, a.attname AS "column", c.encoding,
+    SELECT d.datname AS database, k.oid::pg_catalog.regclass AS relation, coalesce(a.attname, c.expression) AS "column", c.encoding,
            c.blocks AS blocks_cached, k.relallvisible AS blocks_settled,
            greatest(k.relpages OPERATOR(pg_catalog.-) k.relallvisible, 0) AS blocks_loose,
            c.device, coalesce(c.device_bytes, 0) OPERATOR(pg_catalog.+) c.host_bytes AS bytes,

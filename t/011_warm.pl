@@ -71,6 +71,8 @@ my $blocks = cached_blocks($node, $t);
 my $other_blocks = cached_blocks($node, $u);
 cmp_ok($blocks, '>', 0, 'columns are cached');
 cmp_ok($other_blocks, '>', 0, 'columns of another database are cached');
+$node->safe_psql('other', "SET gpuscan.force = on; SELECT count(*) FROM u WHERE s || id ~ '7'");
+cmp_ok(cached_blocks($node, $u), '>', $other_blocks, 'and an expression, which is not remembered');
 
 # What was cached comes back, and nothing else, with no query.
 $node->restart;

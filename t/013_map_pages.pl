@@ -160,6 +160,14 @@ is($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), 0, 'nothing is le
 is((blocks())[0], 0, 'nothing is cached');
 all_cached('after eviction');
 
+# So are the pieces that a page with loose blocks is cut into.
+$node->safe_psql('postgres', 'UPDATE t SET v = 8 WHERE id % 1000 = 10');
+same_answers('pieces');
+cmp_ok((blocks())[2], '>', 10, 'blocks are loose');
+cmp_ok($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), '>', 100_000, 'evicted with pieces');
+is($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), 0, 'nothing is left of them');
+same_answers('after eviction of pieces');
+
 # Hardly room for anything: what is kept of answers goes, and chunks of columns that nobody uses.
 $node->append_conf('postgresql.conf', 'gpuscan.cpu_cache_size = 1');
 $node->reload;

@@ -97,6 +97,7 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 	counter("Blocks Loose", NULL, counters->feed.loose, es);
 	counter("Tuples Detoasted", NULL, counters->feed.detoasted, es);
 	counter("Tuples Rechecked", NULL, counters->rechecked, es);
+	counter("Tuples Evaluated", NULL, counters->feed.evaluated, es);
 	counter("Distinct Values Evaluated", NULL, counters->evaluated, es);
 	if (es->verbose)
 	{

@@ -8,6 +8,9 @@
  * Tuples with compressed or out-of-line values come back from the device
  * unseen; made flat by PostgreSQL they go in again.
  *
+ * Where expressions are columns, no page is pushed, but all of its tuples, made
+ * flat with the expressions' values.
+ *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
@@ -62,6 +65,77 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 	return true;
 }
 
+void
+gpuscan_feed_prepare(GpuScanFeed *feed)
+{
+	ListCell *lc;
+
+	if (feed->expressions == NULL)
+		return;
+	feed->evaluators = palloc(list_length(feed->relations) * sizeof(GpuScanEvaluator *));
+	foreach(lc, feed->relations)
+	{
+		int i = foreach_current_index(lc);
+
+		feed->evaluators[i] = gpuscan_evaluator_create(lfirst(lc), feed->expressions[i],
+													   feed->attnums[i], feed->ncolumns);
+	}
+}
+
+void
+gpuscan_feed_fail(GpuScanFeed *feed)
+{
+	if (feed->failed != NULL)
+		pg_atomic_write_u32(feed->failed, 1);
+	gpuscan_client_fail(feed->client, "an expression raised an error for a row");
+}
+
+/* Puts what is left of the page's tuples into a batch, with expressions' values. */
+static bool
+add_tuples(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	const GpuScanHeapPage *page = &feed->page;
+	GpuScanEvaluator *evaluator = feed->evaluators[feed->current];
+
+	for (; feed->ntuples < page->ntuples; feed->ntuples++)
+	{
+		OffsetNumber offset =
+			page->offsets ? page->offsets[feed->ntuples] : FirstOffsetNumber + feed->ntuples;
+		HeapTuple tuple = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		if (feed->failed == NULL || pg_atomic_read_u32(feed->failed) == 0)
+			tuple = gpuscan_evaluator_form(evaluator, BufferGetPage(page->buffer), offset);
+		if (tuple == NULL)
+			gpuscan_feed_fail(feed);
+		if (tuple == NULL || !gpuscan_client_add_tuple(batch, feed->current, tuple, page->fills))
+			return false;
+		feed->counters.evaluated++;
+	}
+	feed->ntuples = 0;
+	ReleaseBuffer(page->buffer);
+	return true;
+}
+
+/* Puts the page, or what is left of it, into a batch; false if that is full, or the client fails. */
+static bool
+add_page(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	const GpuScanHeapPage *page = &feed->page;
+
+	if (feed->evaluators != NULL)
+		return add_tuples(feed, batch);
+	return gpuscan_client_add_page(batch, feed->current, page->buffer, page->offsets, page->ntuples,
+								   page->fills);
+}
+
+/* The range that the page is of, if it is loaded. */
+static GpuScanRangeState *
+range_of_page(const GpuScanFeed *feed)
+{
+	return feed->page.range == feed->unfit ? NULL : feed->page.range;
+}
+
 /*
  * Puts pages into a batch that has none: those of one range to load, or any
  * others.
@@ -69,23 +143,23 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 static void
 add_pages(GpuScanFeed *feed, GpuScanClientBatch *batch)
 {
-	GpuScanRangeState *range = feed->page.range;
+	GpuScanRangeState *range = range_of_page(feed);
 	uint32 layout = feed->current;
 
 	if (range != NULL)
 		gpuscan_client_expect_range(batch);
 	do
 	{
-		const GpuScanHeapPage *page = &feed->page;
-
-		if (!gpuscan_client_add_page(batch, feed->current, page->buffer, page->offsets,
-									 page->ntuples, page->fills))
+		if (!add_page(feed, batch))
 		{
-			Assert(range == NULL);
+			/* a range of pages fits; one of tuples that have grown may not, and is not loaded */
+			Assert(range == NULL || feed->evaluators != NULL);
+			if (range != NULL)
+				feed->unfit = range;
 			return;
 		}
 		feed->have_page = false;
-	} while (gpuscan_feed_next_page(feed) && feed->page.range == range);
+	} while (gpuscan_feed_next_page(feed) && range_of_page(feed) == range);
 	if (range != NULL)
 	{
 		gpuscan_client_fill(batch, layout, range);
@@ -108,13 +182,13 @@ fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	{
 		StagedTuple *staged = linitial(feed->staged);
 
-		if (!gpuscan_client_add_tuple(batch, staged->layout, staged->tuple))
+		if (!gpuscan_client_add_tuple(batch, staged->layout, staged->tuple, false))
 			return true;
 		heap_freetuple(staged->tuple);
 		feed->staged = list_delete_first(feed->staged);
 	}
 	if (gpuscan_feed_next_page(feed) &&
-		(feed->page.range == NULL || gpuscan_client_batch_is_empty(batch)))
+		(range_of_page(feed) == NULL || gpuscan_client_batch_is_empty(batch)))
 		add_pages(feed, batch);
 	feed->input_done = !feed->have_page;
 	return !gpuscan_client_batch_is_empty(batch);
@@ -244,6 +318,9 @@ gpuscan_feed_rewind(GpuScanFeed *feed)
 		heap_freetuple(((StagedTuple *) lfirst(lc))->tuple);
 	list_free_deep(feed->staged);
 	feed->staged = NIL;
+	feed->ntuples = 0;
+	feed->unfit = NULL;
+	feed->failed = NULL;
 	if (feed->scans != NULL)
 		pfree(feed->scans);
 	feed->scans = NULL;

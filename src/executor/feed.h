@@ -11,6 +11,7 @@
 
 #include "gpuscan.h"
 
+#include "executor/evaluator.h"
 #include "heap/heap.h"
 #include "nodes/pg_list.h"
 #include "service/client.h"
@@ -26,6 +27,7 @@ typedef struct GpuScanFeedCounters
 	uint64 loaded;	  /* of those read, put into the cache */
 	uint64 loose;	  /* of those read, that were not all-visible */
 	uint64 detoasted; /* tuples */
+	uint64 evaluated; /* tuples for which PostgreSQL evaluated expressions */
 } GpuScanFeedCounters;
 
 /* A process's part in feeding a request */
@@ -36,6 +38,9 @@ typedef struct GpuScanFeed
 	List *relations;	  /* of Relation, read one after the other; layouts of the request */
 	AttrNumber **attnums; /* of each relation, for the Program's columns */
 	int ncolumns;
+	List **expressions;			   /* of each relation, its own, that are columns; or NULL */
+	GpuScanEvaluator **evaluators; /* of these, of each relation; or NULL */
+	pg_atomic_uint32 *failed; /* an evaluation, of any process that feeds; NULL: we feed alone */
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
 	bool announced;				  /* how much there is to read; or that is another's to do */
@@ -47,7 +52,9 @@ typedef struct GpuScanFeed
 	GpuScanHeapReader *reader;
 	bool have_page; /* the page below waits for a free batch */
 	GpuScanHeapPage page;
-	List *staged; /* tuples made flat, to push */
+	int ntuples;					/* of the page that are in a batch */
+	const GpuScanRangeState *unfit; /* a range whose tuples did not fit into one batch */
+	List *staged;					/* tuples made flat, to push */
 	bool input_done;
 	GpuScanFeedCounters counters;
 } GpuScanFeed;
@@ -92,6 +99,12 @@ extern bool gpuscan_feed_next_page(GpuScanFeed *feed);
  * when all that is known so far was pushed.
  */
 extern void gpuscan_feed_fill(GpuScanFeed *feed);
+
+/* Makes the evaluators of the relations' expressions, if there are any. */
+extern void gpuscan_feed_prepare(GpuScanFeed *feed);
+
+/* An evaluation has raised an error, here or in another process: the request cannot be fed. */
+extern void gpuscan_feed_fail(GpuScanFeed *feed);
 
 /* The blocks that are to be read, by all processes. */
 extern uint64 gpuscan_feed_blocks(const GpuScanFeed *feed);

@@ -8,14 +8,15 @@
  * PostgreSQL's own index builds do, for the time that it reads.  They join the
  * request (service/client.h) with batches of their own, and share the blocks of
  * each relation by PostgreSQL's parallel scan; the workers' snapshot, combo
- * command ids and locks are PostgreSQL's business too.  No expression is
- * evaluated in a worker, so nothing here depends on what is parallel safe.
+ * command ids and locks are PostgreSQL's business too.  What is evaluated in a
+ * worker, expressions that are columns, is parallel safe.
  *
  * There may be fewer workers than asked for, or none: whoever is there reads.
  * A worker whose client fails just ends; the leader hears of a failed request by
  * itself.  A worker's error is raised in the leader.
  *
- *		toc:	Shared, and for each relation its Part, its scan, and its plan if it has one
+ *		toc:	Shared, and for each relation its Part, its scan, and, if it has them, its
+ *				plan and its expressions
  *
  *-------------------------------------------------------------------------
  */
@@ -38,11 +39,15 @@
 /* Starting a worker takes the time in which the leader reads about as many. */
 #define BLOCKS_PER_FEEDER 8192
 
+/* The same where the tuples of each block have expressions evaluated */
+#define BLOCKS_PER_EVALUATOR 512
+
 #define KEY_SHARED UINT64CONST(1)
 #define KEY_QUERY UINT64CONST(2)
 #define KEY_PART UINT64CONST(0x1000000) /* + index of the relation */
 #define KEY_SCAN UINT64CONST(0x2000000)
 #define KEY_PLAN UINT64CONST(0x3000000)
+#define KEY_EXPRESSIONS UINT64CONST(0x4000000)
 
 /* What became of a worker's part */
 typedef struct Outcome
@@ -57,6 +62,7 @@ typedef struct Shared
 	GpuScanClientName client;
 	int nrelations;
 	int ncolumns;
+	pg_atomic_uint32 failed;				 /* as in GpuScanFeed */
 	Outcome outcomes[FLEXIBLE_ARRAY_MEMBER]; /* of each worker */
 } Shared;
 
@@ -83,11 +89,16 @@ plan_of(const GpuScanFeed *feed, int i)
 static int
 count_workers(GpuScanFeed *feed)
 {
-	int limit = Min(max_parallel_workers_per_gather, gpuscan_client_feeders() - 1);
+	bool evaluates = feed->evaluators != NULL;
+	int limit = max_parallel_workers_per_gather;
+	int share = evaluates ? BLOCKS_PER_EVALUATOR : BLOCKS_PER_FEEDER;
 	ListCell *lc;
 
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() || !ActiveSnapshotSet())
 		return 0;
+	/* reading alone is limited by what the device takes */
+	if (!evaluates)
+		limit = Min(limit, gpuscan_client_feeders() - 1);
 	foreach(lc, feed->relations)
 	{
 		Relation rel = lfirst(lc);
@@ -99,7 +110,7 @@ count_workers(GpuScanFeed *feed)
 	}
 	if (force_parallel_mode != FORCE_PARALLEL_OFF && gpuscan_feed_blocks(feed) > 0)
 		return Max(limit, 1);
-	return Min(limit, (int) (gpuscan_feed_blocks(feed) / BLOCKS_PER_FEEDER));
+	return Min(limit, (int) (gpuscan_feed_blocks(feed) / share));
 }
 
 static Size
@@ -130,6 +141,12 @@ estimate(ParallelContext *context, const GpuScanFeed *feed)
 				gpuscan_heap_plan_size(plan_of(feed, foreach_current_index(lc))->nparts));
 			shm_toc_estimate_keys(estimator, 1);
 		}
+		if (feed->expressions != NULL)
+		{
+			shm_toc_estimate_chunk(
+				estimator, strlen(nodeToString(feed->expressions[foreach_current_index(lc)])) + 1);
+			shm_toc_estimate_keys(estimator, 1);
+		}
 	}
 }
 
@@ -147,6 +164,8 @@ share(ParallelContext *context, GpuScanFeed *feed)
 	shared->client = gpuscan_client_name(feed->client);
 	shared->nrelations = list_length(feed->relations);
 	shared->ncolumns = feed->ncolumns;
+	pg_atomic_init_u32(&shared->failed, 0);
+	feed->failed = &shared->failed;
 	shm_toc_insert(context->toc, KEY_SHARED, shared);
 	strcpy(query, text);
 	shm_toc_insert(context->toc, KEY_QUERY, query);
@@ -178,6 +197,14 @@ share(ParallelContext *context, GpuScanFeed *feed)
 			memcpy(plan, feed->plans[i], size);
 			shm_toc_insert(context->toc, KEY_PLAN + i, plan);
 			feed->plans[i] = plan;
+		}
+		if (feed->expressions != NULL)
+		{
+			const char *tree = nodeToString(feed->expressions[i]);
+			char *copy = shm_toc_allocate(context->toc, strlen(tree) + 1);
+
+			strcpy(copy, tree);
+			shm_toc_insert(context->toc, KEY_EXPRESSIONS + i, copy);
 		}
 	}
 	return shared;
@@ -217,8 +244,12 @@ gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed)
 		feed->counters.loaded += outcome->counters.loaded;
 		feed->counters.loose += outcome->counters.loose;
 		feed->counters.detoasted += outcome->counters.detoasted;
+		feed->counters.evaluated += outcome->counters.evaluated;
 		InstrAccumParallelQuery(&outcome->buffers, &outcome->wal);
 	}
+	if (pg_atomic_read_u32(&feeders->shared->failed) != 0)
+		gpuscan_feed_fail(feed);
+	feed->failed = NULL;
 	DestroyParallelContext(context);
 	ExitParallelMode();
 	return launched;
@@ -246,15 +277,23 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	feed.attnums = palloc(shared->nrelations * sizeof(AttrNumber *));
 	feed.scans = palloc(shared->nrelations * sizeof(ParallelTableScanDesc));
 	feed.plans = palloc(shared->nrelations * sizeof(GpuScanHeapPlan *));
+	feed.failed = &shared->failed;
 	for (int i = 0; i < shared->nrelations; i++)
 	{
 		Part *part = shm_toc_lookup(toc, KEY_PART + i, false);
+		const char *expressions = shm_toc_lookup(toc, KEY_EXPRESSIONS + i, true);
 
 		feed.relations = lappend(feed.relations, table_open(part->relid, AccessShareLock));
 		feed.attnums[i] = part->attnums;
 		feed.scans[i] = shm_toc_lookup(toc, KEY_SCAN + i, false);
 		feed.plans[i] = shm_toc_lookup(toc, KEY_PLAN + i, true);
+		if (expressions == NULL)
+			continue;
+		if (feed.expressions == NULL)
+			feed.expressions = palloc(shared->nrelations * sizeof(List *));
+		feed.expressions[i] = stringToNode(expressions);
 	}
+	gpuscan_feed_prepare(&feed);
 
 	feed.client = gpuscan_client_join(shared->client, &reason);
 	if (feed.client != NULL)

@@ -203,8 +203,7 @@ prepare_aggregate(GpuScanFinishSlot *slot, const GpuScanProgram *program,
 
 	slot->method = gpuscan_finish_state_method(family, agg->kind, spec->type);
 	slot->null_if_empty = family != GPUSCAN_FINISH_COUNT;
-	if (family == GPUSCAN_FINISH_VARIANCE ||
-		(family == GPUSCAN_FINISH_AVG && agg->kind == GPUSCAN_AGG_SUM_F64))
+	if (family == GPUSCAN_FINISH_VARIANCE)
 	{
 		prepare_final_calls(slot, spec->aggfnoid);
 		if (agg->kind != GPUSCAN_AGG_SQUARES_I128)

@@ -13,7 +13,8 @@
  *	   all are numeric_div(sum, count); so is ours.
  *	 - variances of integers and numeric: the exact sums go through the aggregate's
  *	   deserialization function, as a parallel worker's would, and its final function.
- *	 - avg and variances of floats: float8[3] {N, Sx, Sxx} through the final function.
+ *	 - avg of floats: float8_avg() is the quotient of sum and count; so is ours.
+ *	 - variances of floats: float8[3] {N, Sx, Sxx} through the final function.
  *
  * Two differences are meant.  A sum of float4 is the exact sum rounded to
  * float4 once, where PostgreSQL rounds at every step.  Sxx comes from the sums
@@ -202,10 +203,7 @@ METHOD(avg_float)
 	const GpuScanSumF64State *state = (const GpuScanSumF64State *) at;
 
 	/* float8_accum() begins with 0, so nothing but -0 sums up to 0 */
-	slot->transvalues[0] = state->n;
-	slot->transvalues[1] = gs_fsum3_result(&state->sum) + 0.0;
-	slot->final->isnull = false;
-	return FunctionCallInvoke(slot->final);
+	return Float8GetDatum((gs_fsum3_result(&state->sum) + 0.0) / (float8) state->n);
 }
 
 /*

@@ -34,8 +34,8 @@ struct GpuScanFinishSlot
 	uint32 dscale_offset; /* of the state with the display scale, or 0 */
 	StringInfo scratch;
 	FunctionCallInfo deserialize; /* variance of integers and numeric */
-	FunctionCallInfo final;		  /* variance; avg of floats */
-	float8 *transvalues;		  /* inside final's argument: N, Sx, Sxx */
+	FunctionCallInfo final;		  /* variance */
+	float8 *transvalues;		  /* of floats, inside final's argument: N, Sx, Sxx */
 };
 
 /* How an aggregate's result comes from its state. */

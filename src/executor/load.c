@@ -101,7 +101,7 @@ gpuscan_load_columns(Relation rel, List *attnums, const char *device, bool (*sto
 	if (compiled != NULL)
 	{
 		const GpuScanLayout *layout =
-			gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns);
+			gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns, NIL);
 		GpuScanFeed feed = {
 			.context = context,
 			.relations = list_make1(rel),

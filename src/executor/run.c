@@ -10,9 +10,10 @@
 #include "access/attmap.h"
 #include "executor/nodes.h"
 #include "executor/result.h"
+#include "program/identity.h"
 #include "utils/memutils.h"
 
-/* The attributes of `rel` that are the parent's `attnums`. */
+/* The attributes of `rel` that are the parent's `attnums`, and behind them its expressions. */
 static AttrNumber *
 map_attnums(Relation rel, Relation parent, const AttrNumber *attnums, int n)
 {
@@ -22,7 +23,12 @@ map_attnums(Relation rel, Relation parent, const AttrNumber *attnums, int n)
 	if (rel != parent)
 		map = build_attrmap_by_name(RelationGetDescr(rel), RelationGetDescr(parent));
 	for (int i = 0; i < n; i++)
-		mapped[i] = map ? map->attnums[attnums[i] - 1] : attnums[i];
+	{
+		if (attnums[i] < 0)
+			mapped[i] = RelationGetDescr(rel)->natts - attnums[i];
+		else
+			mapped[i] = map ? map->attnums[attnums[i] - 1] : attnums[i];
+	}
 	if (map)
 		free_attrmap(map);
 	return mapped;
@@ -63,6 +69,7 @@ gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint
 	MemoryContext old = MemoryContextSwitchTo(context);
 	GpuScanRun *run = palloc0(sizeof(GpuScanRun));
 	int n = list_length(node->scanned);
+	List **own = palloc0(Max(n, 1) * sizeof(List *));
 	GpuScanPass all = {0};
 
 	run->context = context;
@@ -81,10 +88,14 @@ gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint
 
 			run->feed.attnums[i] =
 				map_attnums(rel, node->parent, run->compiled->attnums, run->compiled->ncolumns);
+			if (run->compiled->expressions != NIL)
+				own[i] = gpuscan_identity_own(rel, node->parent, run->compiled->expressions);
 			run->layouts[i] =
-				gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns);
+				gpuscan_heap_layout(rel, run->feed.attnums[i], run->compiled->ncolumns, own[i]);
 		}
 		run->feed.ncolumns = run->compiled->ncolumns;
+		run->feed.expressions = run->compiled->expressions != NIL ? own : NULL;
+		gpuscan_feed_prepare(&run->feed);
 		(void) open_request(run, all, reason);
 	}
 	MemoryContextSwitchTo(old);
@@ -169,6 +180,7 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.feed.loaded += run->feed.counters.loaded;
 	node->counters.feed.loose += run->feed.counters.loose;
 	node->counters.feed.detoasted += run->feed.counters.detoasted;
+	node->counters.feed.evaluated += run->feed.counters.evaluated;
 	node->counters.stats.tuples += stats.tuples;
 	node->counters.stats.passed += stats.passed;
 	node->counters.stats.groups += stats.groups;

@@ -20,24 +20,12 @@
 #include "fmgr.h"
 
 HeapTuple
-gpuscan_heap_flatten(Relation rel, Page page, OffsetNumber offset, const AttrNumber *attnums,
-					 int ncolumns)
+gpuscan_heap_form(TupleDesc desc, const Datum *values, const bool *isnull,
+				  const AttrNumber *attnums, int ncolumns)
 {
-	TupleDesc desc = RelationGetDescr(rel);
-	ItemId lp = PageGetItemId(page, offset);
-	Datum *values = palloc(sizeof(Datum) * desc->natts);
 	Datum *plain = palloc0(sizeof(Datum) * desc->natts);
-	bool *isnull = palloc(sizeof(bool) * desc->natts);
 	bool *leave_out = palloc(sizeof(bool) * desc->natts);
-	HeapTupleData tuple;
 	HeapTuple result;
-
-	Assert(ItemIdIsNormal(lp));
-	tuple.t_data = (HeapTupleHeader) PageGetItem(page, lp);
-	tuple.t_len = ItemIdGetLength(lp);
-	tuple.t_tableOid = RelationGetRelid(rel);
-	ItemPointerSetInvalid(&tuple.t_self);
-	heap_deform_tuple(&tuple, desc, values, isnull);
 
 	memset(leave_out, true, sizeof(bool) * desc->natts);
 	for (int i = 0; i < ncolumns; i++)
@@ -60,9 +48,30 @@ gpuscan_heap_flatten(Relation rel, Page page, OffsetNumber offset, const AttrNum
 		if (!leave_out[att] && plain[att] != values[att])
 			pfree(DatumGetPointer(plain[att]));
 	}
-	pfree(values);
 	pfree(plain);
-	pfree(isnull);
 	pfree(leave_out);
+	return result;
+}
+
+HeapTuple
+gpuscan_heap_flatten(Relation rel, Page page, OffsetNumber offset, const AttrNumber *attnums,
+					 int ncolumns)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	ItemId lp = PageGetItemId(page, offset);
+	Datum *values = palloc(sizeof(Datum) * desc->natts);
+	bool *isnull = palloc(sizeof(bool) * desc->natts);
+	HeapTupleData tuple;
+	HeapTuple result;
+
+	Assert(ItemIdIsNormal(lp));
+	tuple.t_data = (HeapTupleHeader) PageGetItem(page, lp);
+	tuple.t_len = ItemIdGetLength(lp);
+	tuple.t_tableOid = RelationGetRelid(rel);
+	ItemPointerSetInvalid(&tuple.t_self);
+	heap_deform_tuple(&tuple, desc, values, isnull);
+	result = gpuscan_heap_form(desc, values, isnull, attnums, ncolumns);
+	pfree(values);
+	pfree(isnull);
 	return result;
 }

@@ -14,6 +14,7 @@
 #include "access/htup.h"
 #include "access/relscan.h"
 #include "columns/ranges.h"
+#include "nodes/pg_list.h"
 #include "port/atomics.h"
 #include "program/program.h"
 #include "storage/buf.h"
@@ -133,14 +134,23 @@ extern void gpuscan_heap_register_labels(void);
 
 /*
  * The layout of rel's tuples for a Program whose column i is rel's attribute
- * attnums[i] (from 1, not dropped).  palloc'd.
+ * attnums[i] (from 1, not dropped), or, behind those that rel has, one of the
+ * expressions, which are rel's own.  palloc'd.
  */
-extern GpuScanLayout *gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns);
+extern GpuScanLayout *
+gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns, List *expressions);
+
+/* The descriptor of rel's tuples with the expressions' values behind them; not counted. */
+extern TupleDesc gpuscan_heap_descriptor(Relation rel, List *expressions);
 
 /*
- * A copy of the tuple at a page's line pointer in which the attributes named
- * are detoasted and every other varlena attribute is NULL, palloc'd.
+ * A tuple of `desc` from all of its values, in which the attributes named are
+ * detoasted and every other one is NULL, palloc'd.
  */
+extern HeapTuple gpuscan_heap_form(TupleDesc desc, const Datum *values, const bool *isnull,
+								   const AttrNumber *attnums, int ncolumns);
+
+/* That of the tuple at a page's line pointer. */
 extern HeapTuple gpuscan_heap_flatten(Relation rel, Page page, OffsetNumber offset,
 									  const AttrNumber *attnums, int ncolumns);
 

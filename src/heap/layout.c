@@ -5,10 +5,11 @@
  *
  * A GpuScanLayout is one piece of flat memory:
  *
- *		header | attributes | columns | missing values
+ *		header | attributes | columns | missing values and expressions
  *
  * Attributes end with the last that the Program reads.  Dropped ones still lie
  * in old tuples, so they keep their place with their length and alignment.
+ * Expressions are attributes behind the relation's own.
  *
  * A tuple that is older than ALTER TABLE ADD COLUMN ... DEFAULT ends before the
  * new attribute, whose value then is the catalog's missing value.  Each is
@@ -19,9 +20,9 @@
  */
 #include "heap/heap.h"
 
-#include "access/tupdesc_details.h"
 #include "access/tupmacs.h"
-#include "fmgr.h"
+#include "nodes/nodeFuncs.h"
+#include "program/identity.h"
 #include "utils/datum.h"
 
 static uint8
@@ -41,33 +42,27 @@ align_bytes(char attalign)
 	}
 }
 
-/*
- * The attribute's missing value in *value, a varlena detoasted; false where a
- * tuple that is too short has NULL.
- */
-static bool
-missing_value(TupleDesc desc, int attnum, Datum *value)
+TupleDesc
+gpuscan_heap_descriptor(Relation rel, List *expressions)
 {
-	Form_pg_attribute att = TupleDescAttr(desc, attnum);
-	const AttrMissing *missing;
+	TupleDesc relation = RelationGetDescr(rel);
+	TupleDesc desc = CreateTemplateTupleDesc(relation->natts + list_length(expressions));
+	ListCell *lc;
 
-	if (!att->atthasmissing || desc->constr == NULL || desc->constr->missing == NULL)
-		return false;
-
-	missing = &desc->constr->missing[attnum];
-	if (!missing->am_present)
-		return false;
-
-	*value = missing->am_value;
-	if (att->attlen == -1)
-		*value = PointerGetDatum(PG_DETOAST_DATUM(*value));
-	return true;
+	for (int i = 1; i <= relation->natts; i++)
+		TupleDescCopyEntry(desc, (AttrNumber) i, relation, (AttrNumber) i);
+	foreach(lc, expressions)
+		TupleDescInitEntry(desc, relation->natts + 1 + foreach_current_index(lc), NULL,
+						   exprType(lfirst(lc)), -1, 0);
+	return desc;
 }
 
 GpuScanLayout *
-gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns)
+gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns, List *expressions)
 {
-	TupleDesc desc = RelationGetDescr(rel);
+	TupleDesc relation = RelationGetDescr(rel);
+	TupleDesc desc =
+		expressions != NIL ? gpuscan_heap_descriptor(rel, expressions) : RelationGetDescr(rel);
 	int natts = 0;
 	Size attrs_offset = MAXALIGN(sizeof(GpuScanLayout));
 	Size columns_offset;
@@ -90,7 +85,12 @@ gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns)
 
 		Assert(!att->attisdropped);
 		columns[i].attnum = attnums[i] - 1;
-		if (missing_value(desc, attnums[i] - 1, &values[i]))
+		if (attnums[i] > relation->natts)
+		{
+			columns[i].expression = size;
+			size += MAXALIGN(sizeof(GpuScanExpression));
+		}
+		else if (gpuscan_identity_missing(relation, attnums[i] - 1, &values[i]))
 		{
 			columns[i].missing = size;
 			size += MAXALIGN(datumGetSize(values[i], att->attbyval, att->attlen));
@@ -121,6 +121,14 @@ gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns)
 
 		Assert(attrs[columns[i].attnum].column == -1);
 		attrs[columns[i].attnum].column = i;
+		if (columns[i].expression != 0)
+		{
+			Expr *expr = list_nth(expressions, columns[i].attnum - relation->natts);
+			GpuScanExpression *to = (GpuScanExpression *) ((char *) layout + columns[i].expression);
+
+			gpuscan_identity_set(rel, expr, to);
+			gpuscan_identity_name(rel, expr, to);
+		}
 		if (columns[i].missing == 0)
 			continue;
 		if (att->attbyval)
@@ -131,6 +139,8 @@ gpuscan_heap_layout(Relation rel, const AttrNumber *attnums, int ncolumns)
 	}
 	memcpy((char *) layout + columns_offset, columns, sizeof(GpuScanColumn) * ncolumns);
 
+	if (desc != relation)
+		FreeTupleDesc(desc);
 	pfree(columns);
 	pfree(values);
 	return layout;

@@ -17,10 +17,8 @@
  * a snapshot taken during recovery no block is: see heapgetpage().)
  *
  * Every other block is loose.  What heapgetpage() does with it is done here: it
- * is pruned, then under the buffer lock each tuple's visibility is tested.  Most
- * tuples of a page that somebody has written to are as old as ever, which their
- * hint bits and the snapshot's xmin tell; any other is HeapTupleSatisfiesVisibility()'s.
- * Where serializable conflicts have to be looked for, heapgetpage() itself is
+ * is pruned, then under the buffer lock each tuple's visibility is tested, or
+ * remembered (loose.c).  Where serializable conflicts have to be looked for, heapgetpage() itself is
  * called, and its page pinned again.  The scan descriptor took the relation's
  * predicate lock and counted the scan.  So what is visible, locked, counted and
  * conflicting here is what a SeqScan node would have made of it.
@@ -47,10 +45,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "heap/heap.h"
+#include "heap/loose.h"
 
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
 #include "miscadmin.h"
@@ -65,6 +62,12 @@
 #define PREFETCH_LINES 8
 #define LINE_SIZE 64
 
+/* How far ahead of loose pages: each may be a part of its own */
+#define PARTS_AHEAD 4
+
+/* Of a plan whose loose pages are remembered; more would be forgotten before they are read again */
+#define MAX_REMEMBERED_BLOCKS 16384
+
 struct GpuScanHeapReader
 {
 	HeapScanDesc scan;
@@ -75,6 +78,7 @@ struct GpuScanHeapReader
 
 	/* Where there is a plan */
 	GpuScanHeapPlan *plan;
+	bool remember;			  /* what is seen of loose pages */
 	uint32 range;			  /* of the part that is being read */
 	uint64 left;			  /* its blocks that are left */
 	bool load;				  /* it is for the cache */
@@ -101,6 +105,7 @@ gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc paralle
 		scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
 	reader->scan = (HeapScanDesc) scan;
 	reader->plan = plan;
+	reader->remember = plan != NULL && plan->nblocks <= MAX_REMEMBERED_BLOCKS;
 	if (parallel != NULL && plan == NULL)
 		table_block_parallelscan_startblock_init(rel, reader->scan->rs_parallelworkerdata,
 												 (ParallelBlockTableScanDesc) parallel);
@@ -125,6 +130,31 @@ begin_load(GpuScanHeapReader *reader)
 												   &reader->map, &reader->visible);
 }
 
+/*
+ * Asks for the memory that read_loose() will look at of pages that it remembers, some
+ * parts of the plan ahead.
+ */
+static void
+prefetch_remembered(const GpuScanHeapReader *reader, uint32 part)
+{
+	const GpuScanHeapPlan *plan = reader->plan;
+	uint64 left;
+
+	if (!reader->remember || part >= plan->nparts || plan->parts[part].load)
+		return;
+	for (left = plan->parts[part].blocks; left != 0; left &= left - 1)
+	{
+		BlockNumber block =
+			gpuscan_range_first_block(plan->parts[part].range) + pg_rightmost_one_pos64(left);
+		const GpuScanLoosePage *known = gpuscan_loose_recall(reader->scan->rs_base.rs_rd, block);
+
+		if (known == NULL)
+			continue;
+		__builtin_prefetch(GetBufferDescriptor(known->buffer - 1));
+		__builtin_prefetch(BufferGetBlock(known->buffer));
+	}
+}
+
 /* The next block of the plan */
 static BlockNumber
 next_planned_block(GpuScanHeapReader *reader)
@@ -142,6 +172,7 @@ next_planned_block(GpuScanHeapReader *reader)
 		reader->range = plan->parts[part].range;
 		reader->left = plan->parts[part].blocks;
 		reader->load = plan->parts[part].load && reader->left != 0;
+		prefetch_remembered(reader, part + PARTS_AHEAD);
 		if (reader->load)
 			begin_load(reader);
 	}
@@ -180,17 +211,15 @@ prefetch_buffer(Buffer buffer)
 }
 
 /*
- * Pins the buffer behind the last one if it holds the block.  Not if it has to be
- * marked as used: ReadRecentBuffer() does not do that.
+ * Pins a buffer if it holds the block.  Not if it has to be marked as used:
+ * ReadRecentBuffer() does not do that.
  */
 static Buffer
-pin_guess(GpuScanHeapReader *reader, BlockNumber block)
+pin_guess(Relation rel, BlockNumber block, Buffer guess)
 {
-	Relation rel = reader->scan->rs_base.rs_rd;
-	Buffer guess = reader->last + 1;
 	BufferDesc *desc;
 
-	if (!BufferIsValid(reader->last) || guess > NBuffers || RelationUsesLocalBuffers(rel))
+	if (guess <= InvalidBuffer || guess > NBuffers || RelationUsesLocalBuffers(rel))
 		return InvalidBuffer;
 	desc = GetBufferDescriptor(guess - 1);
 	if (desc->tag.blockNum != block ||
@@ -229,15 +258,15 @@ take_line_pointers(GpuScanHeapReader *reader, Page page, const OffsetNumber **of
 	}
 }
 
-/* Pins a block, and lets interrupts in. */
+/* Pins a block, which may be in that buffer, and lets interrupts in. */
 static Buffer
-pin_block(GpuScanHeapReader *reader, BlockNumber block)
+pin_block(GpuScanHeapReader *reader, BlockNumber block, Buffer guess)
 {
 	HeapScanDesc scan = reader->scan;
 	Buffer buffer;
 
 	CHECK_FOR_INTERRUPTS();
-	buffer = pin_guess(reader, block);
+	buffer = pin_guess(scan->rs_base.rs_rd, block, guess);
 	if (!BufferIsValid(buffer))
 		buffer = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
 									scan->rs_strategy);
@@ -259,7 +288,7 @@ read_settled(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out,
 	Page page;
 	bool settled;
 
-	out->buffer = pin_block(reader, block);
+	out->buffer = pin_block(reader, block, reader->last + 1);
 	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(out->buffer);
 	TestForOldSnapshot(scan->rs_base.rs_snapshot, rel, page);
@@ -318,20 +347,6 @@ release_scan_page(HeapScanDesc scan)
 	scan->rs_cbuf = InvalidBuffer;
 }
 
-/*
- * What HeapTupleSatisfiesMVCC() finds out first: the tuple is visible to a
- * snapshot of this xmin, and says so itself.
- */
-static inline bool
-is_old_and_live(HeapTupleHeader tuple, TransactionId xmin)
-{
-	uint16 bits = tuple->t_infomask;
-
-	return (bits & HEAP_XMIN_COMMITTED) != 0 && (bits & HEAP_XMAX_INVALID) != 0 &&
-		   (HeapTupleHeaderXminFrozen(tuple) ||
-			TransactionIdPrecedes(HeapTupleHeaderGetRawXmin(tuple), xmin));
-}
-
 /* Pins a loose block and takes down the line pointers of its visible tuples. */
 static void
 read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
@@ -339,36 +354,26 @@ read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 	HeapScanDesc scan = reader->scan;
 	Relation rel = scan->rs_base.rs_rd;
 	Snapshot snapshot = scan->rs_base.rs_snapshot;
-	OffsetNumber last;
-	Page page;
-	HeapTupleData tuple;
+	OffsetNumber *offsets = reader->offsets;
+	GpuScanLoosePage *known = reader->remember ? gpuscan_loose_recall(rel, block) : NULL;
+	GpuScanLoosePage found;
+	bool is_known;
 
-	out->buffer = pin_block(reader, block);
+	out->buffer = pin_block(reader, block, known != NULL ? known->buffer : reader->last + 1);
 	heap_page_prune_opt(rel, out->buffer);
 	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(out->buffer);
-	TestForOldSnapshot(snapshot, rel, page);
-	last = PageGetMaxOffsetNumber(page);
-	tuple.t_tableOid = RelationGetRelid(rel);
-	out->offsets = reader->offsets;
-	out->ntuples = 0;
-	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
-	{
-		ItemId item = PageGetItemId(page, offset);
-
-		if (!ItemIdIsNormal(item))
-			continue;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		if (!is_old_and_live(tuple.t_data, snapshot->xmin))
-		{
-			tuple.t_len = ItemIdGetLength(item);
-			ItemPointerSet(&tuple.t_self, block, offset);
-			if (!HeapTupleSatisfiesVisibility(&tuple, snapshot, out->buffer))
-				continue;
-		}
-		reader->offsets[out->ntuples++] = offset;
-	}
+	TestForOldSnapshot(snapshot, rel, BufferGetPage(out->buffer));
+	is_known = known != NULL && gpuscan_loose_is_true(known, out->buffer, snapshot);
+	if (is_known)
+		known->buffer = out->buffer;
+	else
+		gpuscan_loose_examine(rel, snapshot, out->buffer, &found);
 	LockBuffer(out->buffer, BUFFER_LOCK_UNLOCK);
+
+	out->ntuples = gpuscan_loose_list(is_known ? known : &found, &offsets);
+	out->offsets = offsets;
+	if (reader->remember && !is_known && TransactionIdIsValid(found.xmin))
+		gpuscan_loose_remember(rel, block, &found);
 	if (out->ntuples == 0)
 		ReleaseBuffer(out->buffer);
 }

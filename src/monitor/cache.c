@@ -76,11 +76,12 @@ gpuscan_cache(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < n; i++)
 	{
-		Datum values[9];
-		bool isnull[9] = {0};
+		Datum values[10];
+		bool isnull[10] = {0};
 
 		values[0] = ObjectIdGetDatum(rows[i].database);
 		values[1] = ObjectIdGetDatum(rows[i].relid);
+		isnull[2] = rows[i].attnum == 0;
 		values[2] = Int16GetDatum(rows[i].attnum);
 		values[3] = CStringGetTextDatum(list_encodings(&rows[i]));
 		values[4] = Int64GetDatum(rows[i].blocks);
@@ -90,6 +91,8 @@ gpuscan_cache(PG_FUNCTION_ARGS)
 		values[6] = Int64GetDatum(rows[i].device_bytes);
 		values[7] = Int64GetDatum(rows[i].host_bytes);
 		values[8] = Int64GetDatum(rows[i].hits);
+		isnull[9] = !isnull[2] || rows[i].database != MyDatabaseId;
+		values[9] = isnull[9] ? (Datum) 0 : CStringGetTextDatum(rows[i].expression);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

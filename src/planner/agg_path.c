@@ -35,7 +35,8 @@ typedef enum AggPathPrivate
 	PATH_AGGREFS,
 	PATH_QUALS,
 	PATH_RELIDS, /* the relation, then those scanned */
-	PATH_HAVING
+	PATH_HAVING,
+	PATH_VALUED /* attributes whose values are asked for */
 } AggPathPrivate;
 
 typedef struct OutputContext
@@ -199,6 +200,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	List *relids = NIL;
 	double pages = 0;
 	double tuples = 0;
+	double cached_tuples;
 	double groups = 1;
 	GpuScanPlanned planned = {root, input_rel};
 	int filter_operations;
@@ -248,6 +250,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	input.aggrefs = output.aggrefs;
 	input.values_of = gpuscan_plan_values;
 	input.arg = &planned;
+	input.with_expressions = gpuscan_plan_with_expressions(root);
 	compiled = gpuscan_program_compile(&input, &reason);
 	if (compiled == NULL)
 	{
@@ -255,8 +258,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 		return;
 	}
 
-	pages -=
-		gpuscan_cost_cached_pages(root, relids, rte->relid, compiled->attnums, compiled->ncolumns);
+	pages -= gpuscan_cost_cached_pages(root, relids, rte->relid, compiled, &cached_tuples);
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
@@ -266,17 +268,21 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	path->custom_paths = list_make1(replaced);
 	path->custom_private =
 		list_make5(output.keys, output.aggrefs, quals, lcons_int(input_rel->relid, relids), having);
+	path->custom_private = lappend(path->custom_private, compiled->valued);
 	path->methods = &agg_path_methods;
 
 	if (output.keys != NIL)
 		groups = estimate_num_groups(root, output.keys, input_rel->rows, NULL, NULL);
 	filter_operations = gpuscan_cost_operations(
-		gpuscan_plan_filter(root, input_rel, quals, true, &reason)->program);
+		gpuscan_plan_filter(root, input_rel, quals, true, input.with_expressions, &reason)
+			->program);
 	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
 				 gpuscan_cost_operations(compiled->program) - filter_operations, groups,
 				 cpu_operator_cost * list_length(output.aggrefs) +
 					 replaced->pathtarget->cost.per_tuple);
-	gpuscan_cost_values(&path->path, tuples, compiled->nvalued);
+	gpuscan_cost_values(&path->path, tuples, list_length(compiled->valued));
+	gpuscan_cost_evaluation(&path->path, root, rte->relid, compiled->expressions, pages,
+							tuples - cached_tuples);
 	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);
 	gpuscan_add_path(output_rel, &path->path);
@@ -307,9 +313,8 @@ junk_row(List *args)
 
 /* The plan node; see planner.h for what it carries. */
 static Plan *
-plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_attribute_unused(),
-				 CustomPath *best_path, List *tlist, List *clauses pg_attribute_unused(),
-				 List *custom_plans)
+plan_aggregation(PlannerInfo *root, RelOptInfo *rel pg_attribute_unused(), CustomPath *best_path,
+				 List *tlist, List *clauses pg_attribute_unused(), List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	List *keys = list_nth(best_path->custom_private, PATH_KEYS);
@@ -336,7 +341,9 @@ plan_aggregation(PlannerInfo *root pg_attribute_unused(), RelOptInfo *rel pg_att
 	scan->custom_plans = custom_plans;
 	scan->custom_scan_tlist = copyObject(scan_tlist);
 	param_walker((Node *) scan_tlist, &scan->custom_exprs);
-	scan->custom_private = list_make2_int(list_length(keys), list_length(aggrefs));
+	scan->custom_private = list_concat(list_make3_int(list_length(keys), list_length(aggrefs),
+													  gpuscan_plan_with_expressions(root)),
+									   list_nth(best_path->custom_private, PATH_VALUED));
 	scan->methods = &gpuscan_agg_methods;
 	gpuscan_jit_offloaded(&best_path->path);
 	return &scan->scan.plan;

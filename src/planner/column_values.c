@@ -2,9 +2,9 @@
  *
  * column_values.c
  *	  Whether expressions over a column are evaluated once for each of its
- *	  values, see program/map.c: where these are few.
+ *	  values, see program/map.c: where these are few; or else for each row.
  *
- * Not where there is a security policy or barrier: what an evaluation shows of a
+ * Neither where there is a security policy or barrier: what an evaluation shows of a
  * value, such as a notice, it would show of rows that the user may not see.
  *
  *-------------------------------------------------------------------------
@@ -60,12 +60,19 @@ gpuscan_plan_values(void *planned, const Var *column, const char **reason)
 	return &unknown;
 }
 
+/* Whether expressions may be columns: they are evaluated for all rows. */
+bool
+gpuscan_plan_with_expressions(const PlannerInfo *root)
+{
+	return root->qual_security_level == 0;
+}
+
 /*
  * The filter of conditions compiled, or NULL with a reason.  `values`: also what
- * PostgreSQL evaluates for each value of a column.
+ * PostgreSQL evaluates for each value of a column; `expressions`: for each row.
  */
 GpuScanCompiled *
-gpuscan_plan_filter(PlannerInfo *root, RelOptInfo *rel, List *quals, bool values,
+gpuscan_plan_filter(PlannerInfo *root, RelOptInfo *rel, List *quals, bool values, bool expressions,
 					const char **reason)
 {
 	GpuScanPlanned planned = {root, rel};
@@ -75,6 +82,7 @@ gpuscan_plan_filter(PlannerInfo *root, RelOptInfo *rel, List *quals, bool values
 		.quals = quals,
 		.values_of = values ? gpuscan_plan_values : NULL,
 		.arg = &planned,
+		.with_expressions = expressions,
 	};
 
 	return gpuscan_program_compile(&input, reason);

@@ -19,16 +19,24 @@
 
 #include <math.h>
 
+#include "access/table.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "planner/planner.h"
+#include "program/identity.h"
 #include "service/client.h"
 #include "utils/lsyscache.h"
 
 /* Of the costs of a tuple and of its operations */
 #define GPU_SHARE 0.2
+
+/* Of the cost of evaluating what will be cached */
+#define FIRST_SHARE 0.5
+
+/* A process more is worth it, as in executor/feeders.c */
+#define PAGES_PER_EVALUATOR 512.0
 
 /* Of running so many operations on each of some tuples, decoding included */
 static Cost
@@ -84,19 +92,70 @@ gpuscan_cost_hits(Path *path, double pages, double tuples, int operations, doubl
 		hits * (random_page_cost - (random_page_cost - seq_page_cost) * sqrt(hits / Max(pages, 1)));
 }
 
-/* Pages of one relation that need not be read, with some attributes of its parent. */
-static double
-cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const AttrNumber *attnums, int n)
+/*
+ * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
+ * cached, on so many pages, which the processes that read them share: the evaluation, and as
+ * much as a tuple costs a sequential scan, to form it anew.
+ *
+ * Half of it is this query's, since it is done once, for later ones too.  So our plan mostly costs
+ * a little less than PostgreSQL's, which evaluates as much, and the expressions come into the
+ * cache by themselves.
+ */
+void
+gpuscan_cost_evaluation(Path *path, PlannerInfo *root, Oid relid, List *expressions, double pages,
+						double tuples)
 {
-	double cached = n == 0 ? gpuscan_client_cached_pages(relid, 0) : rel->pages;
+	bool cached =
+		gpuscan_client_has_cache(NULL) && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT;
+	double processes = 1 + Min(max_parallel_workers_per_gather, pages / PAGES_PER_EVALUATOR);
+	QualCost cost;
+	Cost all;
 
-	for (int i = 0; i < n && cached > 0; i++)
+	if (expressions == NIL)
+		return;
+	cost_qual_eval(&cost, expressions, root);
+	all = (cached ? FIRST_SHARE : 1) * (cost.startup + (cost.per_tuple + cpu_tuple_cost) * tuples) /
+		  processes;
+	path->startup_cost += all;
+	path->total_cost += all;
+}
+
+/* How many pages have an expression over the columns of `parent` cached. */
+static double
+cached_expression(Oid relid, Oid parent, Expr *expr)
+{
+	/* the planner holds locks */
+	Relation rel = table_open(relid, NoLock);
+	Relation of = table_open(parent, NoLock);
+	List *own = gpuscan_identity_own(rel, of, list_make1(expr));
+	GpuScanExpression expression;
+
+	gpuscan_identity_set(rel, linitial(own), &expression);
+	table_close(of, NoLock);
+	table_close(rel, NoLock);
+	return gpuscan_client_cached_pages(relid, gpuscan_expression_number(&expression));
+}
+
+/* Pages of one relation that need not be read, with some columns of its parent. */
+static double
+cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const GpuScanCompiled *compiled)
+{
+	double cached = compiled->ncolumns == 0 ? gpuscan_client_cached_pages(relid, 0) : rel->pages;
+
+	for (int i = 0; i < compiled->ncolumns && cached > 0; i++)
 	{
-		AttrNumber attnum = attnums[i];
+		AttrNumber attnum = compiled->attnums[i];
+		double pages;
 
-		if (relid != parent)
-			attnum = get_attnum(relid, get_attname(parent, attnum, false));
-		cached = Min(cached, gpuscan_client_cached_pages(relid, attnum));
+		if (attnum < 0)
+			pages = cached_expression(relid, parent, list_nth(compiled->expressions, -1 - attnum));
+		else
+		{
+			if (relid != parent)
+				attnum = get_attnum(relid, get_attname(parent, attnum, false));
+			pages = gpuscan_client_cached_pages(relid, attnum);
+		}
+		cached = Min(cached, pages);
 	}
 
 	/* what is not all-visible is read all the same */
@@ -104,25 +163,30 @@ cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const AttrNumber *att
 }
 
 /*
- * Pages that need not be read, as far as the service has told: their columns are cached.
+ * Pages that need not be read, as far as the service has told: their columns are cached; and their
+ * tuples.
  *
  * A plan that is kept, of a prepared statement, does not learn of what comes later.
  * Nor does a table come into the cache by queries for which PostgreSQL's plan
  * costs less: but once it is there, ours do.
  */
 double
-gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent, const AttrNumber *attnums,
-						  int n)
+gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
+						  const GpuScanCompiled *compiled, double *tuples)
 {
 	double pages = 0;
 	ListCell *lc;
 
+	*tuples = 0;
 	foreach(lc, relids)
 	{
 		int rti = lfirst_int(lc);
+		RelOptInfo *rel = find_base_rel(root, rti);
+		double cached = cached_pages(rel, planner_rt_fetch(rti, root)->relid, parent, compiled);
 
-		pages += cached_pages(find_base_rel(root, rti), planner_rt_fetch(rti, root)->relid, parent,
-							  attnums, n);
+		pages += cached;
+		if (cached > 0)
+			*tuples += rel->tuples * cached / rel->pages;
 	}
 	return pages;
 }

@@ -27,12 +27,15 @@
  * of the relation that expressions speak of and of each relation that is
  * scanned, so that setrefs.c renumbers both.  custom_exprs: every Param in
  * these, so that the planner sees them.  custom_private: the numbers of keys
- * and Aggrefs.
+ * and Aggrefs, whether expressions may be columns, and the attributes for whose
+ * values others are evaluated.
  */
 typedef enum GpuAggPrivate
 {
 	GPUAGG_NUM_KEYS,
-	GPUAGG_NUM_AGGREFS
+	GPUAGG_NUM_AGGREFS,
+	GPUAGG_WITH_EXPRESSIONS,
+	GPUAGG_VALUED /* and behind it */
 } GpuAggPrivate;
 
 /* hooks.c */
@@ -54,7 +57,9 @@ extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
 extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,
 						 double passed, int operations, double rows, Cost cost_per_row);
 extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
-										const AttrNumber *attnums, int n);
+										const GpuScanCompiled *compiled, double *tuples);
+extern void gpuscan_cost_evaluation(Path *path, PlannerInfo *root, Oid relid, List *expressions,
+									double pages, double tuples);
 extern void gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
 							  double cached, double passed);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
@@ -72,8 +77,10 @@ typedef struct GpuScanPlanned
 extern const GpuScanColumnValues *
 gpuscan_plan_values(void *planned, const Var *column, const char **reason);
 
+extern bool gpuscan_plan_with_expressions(const PlannerInfo *root);
+
 extern GpuScanCompiled *gpuscan_plan_filter(PlannerInfo *root, RelOptInfo *rel, List *quals,
-											bool values, const char **reason);
+											bool values, bool expressions, const char **reason);
 
 /* jit.c */
 extern void gpuscan_jit_install(void);

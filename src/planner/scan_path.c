@@ -47,7 +47,8 @@ split_quals(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool values,
 
 		if (rinfo->pseudoconstant)
 			continue;
-		if (gpuscan_plan_filter(root, rel, list_make1(rinfo->clause), values, &reason) != NULL)
+		if (gpuscan_plan_filter(root, rel, list_make1(rinfo->clause), values, false, &reason) !=
+			NULL)
 			eligible = lappend(eligible, rinfo);
 		else
 		{
@@ -89,12 +90,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool value
 	QualCost local_cost;
 	double passed;
 	double cached;
+	double tuples; /* on those */
 	CustomPath *path;
 	Path *replaced;
 
 	if (device == NIL)
 		return 0;
-	compiled = gpuscan_plan_filter(root, rel, get_actual_clauses(device), values, &reason);
+	compiled = gpuscan_plan_filter(root, rel, get_actual_clauses(device), values, false, &reason);
 	if (compiled == NULL)
 	{
 		gpuscan_rejected_note("GpuScan", rte->relid, reason);
@@ -115,18 +117,18 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool value
 
 	passed = rel->tuples * clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&local_cost, local_quals, root);
-	cached = gpuscan_cost_cached_pages(root, list_make1_int(rel->relid), rte->relid,
-									   compiled->attnums, compiled->ncolumns);
+	cached =
+		gpuscan_cost_cached_pages(root, list_make1_int(rel->relid), rte->relid, compiled, &tuples);
 	gpuscan_cost(&path->path, rel->pages - cached, rel->tuples,
 				 gpuscan_cost_operations(compiled->program), passed, 0, passed,
 				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
 	gpuscan_cost_hits(&path->path, rel->pages, rel->tuples,
 					  gpuscan_cost_operations(compiled->program), cached, passed);
-	gpuscan_cost_values(&path->path, rel->tuples, compiled->nvalued);
+	gpuscan_cost_values(&path->path, rel->tuples, list_length(compiled->valued));
 	if (values)
 		gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);
 	gpuscan_add_path(rel, &path->path);
-	return compiled->nvalued;
+	return list_length(compiled->valued);
 }
 
 /* Adds GpuScan paths to a base relation, or notes why not. */

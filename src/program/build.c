@@ -28,6 +28,7 @@ gpuscan_build_mark(const GpuScanCompiler *c)
 		.ncolumns = c->ncolumns,
 		.known = list_length(c->known),
 		.valued = list_length(c->valued),
+		.expressions = list_length(c->expressions),
 	};
 }
 
@@ -47,6 +48,7 @@ gpuscan_build_rewind(GpuScanCompiler *c, const GpuScanBuildMark *mark)
 	c->known = list_truncate(c->known, mark->known);
 	c->known_values = list_truncate(c->known_values, mark->known);
 	c->valued = list_truncate(c->valued, mark->valued);
+	c->expressions = list_truncate(c->expressions, mark->expressions);
 }
 
 /* A new register, which the caller has one input, param or instruction write. */

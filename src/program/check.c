@@ -436,6 +436,10 @@ check_columns(const GpuScanLayout *layout, const char **reason)
 		if (column->missing != 0 &&
 			!is_missing_valid(layout, &attrs[column->attnum], column->missing))
 			FAIL("a column's missing value");
+		if (column->expression != 0 &&
+			!lies_within(column->expression, 1, sizeof(GpuScanExpression), 1, sizeof(*layout),
+						 layout->size))
+			FAIL("a column's expression");
 	}
 	return true;
 }

@@ -184,6 +184,7 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 	int naggs = 0;
 	uint16 filter;
 	uint32 row_size;
+	ListCell *lc;
 	bool ok;
 
 	c->input = input;
@@ -226,7 +227,10 @@ gpuscan_program_compile(const GpuScanCompileInput *input, const char **reason)
 		return NULL;
 	}
 	compiled->ncolumns = c->ncolumns;
-	compiled->nvalued = list_length(c->valued);
+	compiled->expressions = c->expressions;
+	foreach(lc, c->valued)
+		compiled->valued =
+			lappend_int(compiled->valued, ((GpuScanValuedColumn *) lfirst(lc))->attnum);
 	compiled->attnums = palloc(c->ncolumns * sizeof(AttrNumber));
 	memcpy(compiled->attnums, c->attnums, c->ncolumns * sizeof(AttrNumber));
 	return compiled;

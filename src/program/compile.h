@@ -56,7 +56,8 @@ typedef struct GpuScanCompileInput
 								 * counts */
 	GpuScanValuesOf values_of; /* NULL: only what a device computes is wanted */
 	GpuScanEvaluateEach evaluate_each;
-	void *arg; /* of these functions */
+	void *arg;			   /* of these functions */
+	bool with_expressions; /* columns may be expressions, see expression_column.c */
 } GpuScanCompileInput;
 
 /* What a group row's key or aggregate is to PostgreSQL; see executor/finish.h. */
@@ -77,8 +78,9 @@ typedef struct GpuScanCompiled
 {
 	GpuScanProgram *program;
 	int ncolumns;
-	AttrNumber *attnums; /* of relation varno; [ncolumns] */
-	int nvalued;		 /* columns whose values were asked for */
+	AttrNumber *attnums; /* of relation varno, or -1 - i: expression i; [ncolumns] */
+	List *expressions;	 /* that PostgreSQL evaluates for each tuple */
+	List *valued;		 /* attributes of it whose values were asked for */
 	int noutputs;		 /* keys, then aggregates, as in the input's lists */
 	GpuScanFinishColumn *outputs;
 } GpuScanCompiled;

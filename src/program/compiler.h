@@ -51,6 +51,7 @@ typedef struct GpuScanCompiler
 	List *known;					/* of expressions already compiled, and ... */
 	List *known_values;				/* ... their GpuScanValues */
 	List *valued;					/* GpuScanValuedColumns */
+	List *expressions;				/* that are columns */
 	const GpuScanValue *case_value; /* what a CaseTestExpr stands for */
 	StringInfoData reg_classes;
 	StringInfoData inputs;
@@ -78,6 +79,7 @@ typedef struct GpuScanBuildMark
 	int ncolumns;
 	int known;
 	int valued;
+	int expressions;
 } GpuScanBuildMark;
 
 /* build.c */
@@ -109,14 +111,20 @@ extern bool gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *v
 extern bool gpuscan_expr_compare(GpuScanCompiler *c, GpuScanComparison comparison, GpuScanValue a,
 								 GpuScanValue b, uint16 *reg);
 extern bool gpuscan_expr_deterministic(GpuScanCompiler *c, Oid collation);
+extern bool gpuscan_expr_column(GpuScanCompiler *c, AttrNumber attnum, Oid type, int32 typmod,
+								GpuScanValue *value);
 extern bool
 gpuscan_compile_fail(GpuScanCompiler *c, const char *fmt, ...) pg_attribute_printf(2, 3);
 
 /* map.c */
 extern bool gpuscan_map_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);
 
+/* expression_column.c */
+extern bool gpuscan_expression_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value);
+
 /* values.c */
 extern const Var *gpuscan_value_column(Expr *expr);
+extern bool gpuscan_value_of_rows(Expr *expr, Index varno);
 extern int128 gpuscan_value_bits(Oid type, Datum datum);
 extern uint32 gpuscan_value_texts(GpuScanCompiler *c, const Datum *datums, uint32 n, bool trim);
 extern bool
@@ -128,7 +136,8 @@ extern bool gpuscan_value_set(GpuScanCompiler *c, ScalarArrayOpExpr *expr,
 							  const GpuScanValue *scalar, GpuScanClass cls, uint16 *set);
 
 /* decimal.c */
-extern bool gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value);
+extern bool gpuscan_decimal_column(GpuScanCompiler *c, AttrNumber attnum, Oid type, int32 typmod,
+								   GpuScanValue *value);
 extern bool gpuscan_decimal_parse(Datum numeric, int128 *decimal, int *scale);
 extern void
 gpuscan_decimal_constant(GpuScanCompiler *c, int128 decimal, int scale, GpuScanValue *value);

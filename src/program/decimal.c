@@ -153,11 +153,10 @@ plain_scale(Oid relid, AttrNumber attnum)
 
 /* A column. */
 bool
-gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
+gpuscan_decimal_column(GpuScanCompiler *c, AttrNumber attnum, Oid type, int32 typmod,
+					   GpuScanValue *value)
 {
-	int32 typmod = var->vartypmod;
-
-	(void) getBaseTypeAndTypmod(var->vartype, &typmod);
+	(void) getBaseTypeAndTypmod(type, &typmod);
 	memset(value, 0, sizeof(*value));
 	value->numeric = true;
 	value->dscale = GPUSCAN_NO_REGISTER;
@@ -173,14 +172,14 @@ gpuscan_decimal_column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 	else
 	{
 		value->digits = DIGITS128;
-		value->scale = plain_scale(c->input->relid, var->varattno);
+		value->scale = plain_scale(c->input->relid, attnum);
 		if (value->scale > DIGITS128 / 2)
 			return gpuscan_compile_fail(c, "a numeric column has too many digits after the point");
-		value->dscale = gpuscan_build_input(c, var->varattno, GPUSCAN_DECODE_DSCALE, 0);
+		value->dscale = gpuscan_build_input(c, attnum, GPUSCAN_DECODE_DSCALE, 0);
 	}
 	value->cls = value->digits <= DIGITS64 ? GPUSCAN_I64 : GPUSCAN_I128;
 	value->reg = gpuscan_build_input(
-		c, var->varattno, value->cls == GPUSCAN_I64 ? GPUSCAN_DECODE_DEC64 : GPUSCAN_DECODE_DEC128,
+		c, attnum, value->cls == GPUSCAN_I64 ? GPUSCAN_DECODE_DEC64 : GPUSCAN_DECODE_DEC128,
 		value->scale);
 	return true;
 }

@@ -365,6 +365,28 @@ static const struct
 	{BPCHAROID, GPUSCAN_TEXT, GPUSCAN_DECODE_TEXT},
 };
 
+/*
+ * Called immutable, though extra_float_digits, bytea_output, quote_all_identifiers, the
+ * timeline, or a catalog have a say.  (So has timezone_abbreviations in timezone(): see identity.c.)
+ */
+static const Oid not_immutable[] = {
+	F_FLOAT4OUT,
+	F_FLOAT8OUT,
+	F_POINT_OUT,
+	F_LSEG_OUT,
+	F_PATH_OUT,
+	F_BOX_OUT,
+	F_POLY_OUT,
+	F_LINE_OUT,
+	F_CIRCLE_OUT,
+	F_BYTEAOUT,
+	F_QUOTE_IDENT,
+	F_PG_WALFILE_NAME,
+	F_PG_WALFILE_NAME_OFFSET,
+	F_SATISFIES_HASH_PARTITION,
+	F_PG_INDEXAM_PROGRESS_PHASENAME,
+};
+
 const GpuScanFunction *
 gpuscan_eligible_function(Oid funcid)
 {
@@ -381,6 +403,17 @@ gpuscan_eligible_aggregate(Oid aggfnoid)
 		if (aggregates[i].aggfnoid == aggfnoid)
 			return &aggregates[i];
 	return NULL;
+}
+
+bool
+gpuscan_eligible_is_immutable(Oid funcid)
+{
+	for (size_t i = 0; i < lengthof(not_immutable); i++)
+	{
+		if (not_immutable[i] == funcid)
+			return false;
+	}
+	return true;
 }
 
 bool

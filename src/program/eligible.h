@@ -55,6 +55,12 @@ extern const GpuScanFunction *gpuscan_eligible_function(Oid funcid);
 extern const GpuScanAggregateFunction *gpuscan_eligible_aggregate(Oid aggfnoid);
 
 /*
+ * False if an immutable function of PostgreSQL's gives another result under other settings, or
+ * at another time, all the same.
+ */
+extern bool gpuscan_eligible_is_immutable(Oid funcid);
+
+/*
  * False if values of this base type are not handled.  *cls is the class of its
  * registers, and *decode how an attribute of it is read; for numeric, those of
  * up to 18 digits.

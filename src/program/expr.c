@@ -6,7 +6,7 @@
  * Every branch of a CASE is computed for every tuple; the operations that
  * choose drop the errors of what PostgreSQL would not have evaluated, see
  * ops.h.  An expression that occurs again is computed once.  What no operation
- * computes is perhaps left to map.c.
+ * computes is perhaps left to map.c, or is a column of its own (expression_column.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -304,27 +304,34 @@ call(GpuScanCompiler *c, Expr *expr, Oid funcid, List *args, Oid collation, GpuS
 	pg_unreachable();
 }
 
+/* An input of a type. */
+bool
+gpuscan_expr_column(GpuScanCompiler *c, AttrNumber attnum, Oid type, int32 typmod,
+					GpuScanValue *value)
+{
+	GpuScanDecode decode;
+
+	if (getBaseType(type) == NUMERICOID)
+		return gpuscan_decimal_column(c, attnum, type, typmod, value);
+
+	memset(value, 0, sizeof(*value));
+	value->dscale = GPUSCAN_NO_REGISTER;
+	if (!gpuscan_eligible_type(getBaseType(type), &value->cls, &decode))
+		return gpuscan_compile_fail(c, "type %s is not offloaded", format_type_be(type));
+	value->reg = gpuscan_build_input(c, attnum, decode, 0);
+	return true;
+}
+
 static bool
 column(GpuScanCompiler *c, Var *var, GpuScanValue *value)
 {
-	GpuScanDecode decode;
-	Oid type = getBaseType(var->vartype);
-
 	if ((Index) var->varno != c->input->varno || var->varlevelsup != 0)
 		return gpuscan_compile_fail(c, "a column of another relation is not offloaded");
 	if (var->varattno == 0)
 		return gpuscan_compile_fail(c, "a whole row is not offloaded");
 	if (var->varattno < 0)
 		return gpuscan_compile_fail(c, "a system column is not offloaded");
-	if (type == NUMERICOID)
-		return gpuscan_decimal_column(c, var, value);
-
-	memset(value, 0, sizeof(*value));
-	value->dscale = GPUSCAN_NO_REGISTER;
-	if (!gpuscan_eligible_type(type, &value->cls, &decode))
-		return gpuscan_compile_fail(c, "type %s is not offloaded", format_type_be(var->vartype));
-	value->reg = gpuscan_build_input(c, var->varattno, decode, 0);
-	return true;
+	return gpuscan_expr_column(c, var->varattno, var->vartype, var->vartypmod, value);
 }
 
 /* AND, OR and NOT. */
@@ -681,7 +688,11 @@ gpuscan_expr_compile(GpuScanCompiler *c, Expr *expr, GpuScanValue *value)
 	{
 		gpuscan_build_rewind(c, &mark);
 		if (!gpuscan_map_compile(c, expr, value))
-			return false;
+		{
+			gpuscan_build_rewind(c, &mark);
+			if (!gpuscan_expression_compile(c, expr, value))
+				return false;
+		}
 	}
 	if (c->nregs >= GPUSCAN_MAX_REGISTERS)
 		return gpuscan_compile_fail(c, "the expressions are too large");

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 /* Changes whenever the meaning or layout of anything in this file changes. */
-#define GPUSCAN_PROGRAM_VERSION 2
+#define GPUSCAN_PROGRAM_VERSION 3
 
 #define GPUSCAN_NULL 1	/* the value is NULL */
 #define GPUSCAN_ERROR 2 /* the value is PostgreSQL's to compute, or to reject */
@@ -259,13 +259,25 @@ typedef struct GpuScanAttr
  * (ALTER TABLE ADD COLUMN ... DEFAULT): 0 for NULL, else the offset from the
  * layout's start of the value as a tuple would hold it (a varlena with its
  * header, never toasted, aligned as `align` says).
+ *
+ * A column may be an expression that PostgreSQL evaluates for each tuple.  It is
+ * an attribute behind those of the relation, which only tuples that the backend
+ * has formed anew have.
  */
 typedef struct GpuScanColumn
 {
 	uint16_t attnum; /* index into attrs, from 0 */
 	uint16_t pad;
 	uint32_t missing;
+	uint32_t expression; /* 0: none, else the offset of a GpuScanExpression */
 } GpuScanColumn;
+
+/* Two expressions with the same identity have the same values in every tuple. */
+typedef struct GpuScanExpression
+{
+	uint8_t identity[32];
+	char text[96]; /* for people; terminated, and cut off where it is too long */
+} GpuScanExpression;
 
 typedef struct GpuScanLayout
 {

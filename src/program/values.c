@@ -104,14 +104,31 @@ gpuscan_value_of_datum(GpuScanCompiler *c, Oid type, Datum datum, bool isnull, G
 	return true;
 }
 
+/* For what PostgreSQL has to give an expression one value */
+typedef enum ValueOf
+{
+	VALUE_OF_EXECUTION,
+	VALUE_OF_COLUMN_VALUE, /* of the one column in it, for this execution */
+	VALUE_OF_ROW		   /* for ever */
+} ValueOf;
+
+typedef struct Variation
+{
+	ValueOf of;
+	const Var *column; /* one in it, or NULL */
+	Index varno;	   /* of a row's columns */
+} Variation;
+
 /*
- * True for what is volatile, or not written in C as part of PostgreSQL; and where
- * `context` is not NULL, for what looks at more than its arguments, such as tables by
- * SPI, which a caught error would leave in the middle: that is not parallel safe.
+ * True for what is volatile, or not written in C as part of PostgreSQL; and where there are
+ * columns, for what looks at more than its arguments, such as tables by
+ * SPI, which a caught error would leave in the middle: that is not parallel safe.  For
+ * a row it has to be immutable.
  */
 static bool
 is_foreign_function(Oid funcid, void *context)
 {
+	ValueOf of = ((Variation *) context)->of;
 	HeapTuple tuple;
 	Form_pg_proc proc;
 	bool foreign;
@@ -123,29 +140,87 @@ is_foreign_function(Oid funcid, void *context)
 		return true;
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	foreign = proc->prolang != INTERNALlanguageId || proc->provolatile == PROVOLATILE_VOLATILE ||
-			  (context != NULL && proc->proparallel != PROPARALLEL_SAFE);
+			  (of != VALUE_OF_EXECUTION && proc->proparallel != PROPARALLEL_SAFE) ||
+			  (of == VALUE_OF_ROW && (proc->provolatile != PROVOLATILE_IMMUTABLE ||
+									  proc->proretset || !gpuscan_eligible_is_immutable(funcid)));
 	ReleaseSysCache(tuple);
 	return foreign;
 }
 
-/*
- * True if PostgreSQL cannot give this one value for the whole execution, or,
- * where `context` is a const Var *, one for each value of the column that is put there.
- */
+/* What a user made can be changed, and some types name what can. */
+static bool
+is_foreign_type(Oid type)
+{
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGCOLLATIONOID:
+			return true;
+		default:
+			return getBaseType(type) >= FirstNormalObjectId;
+	}
+}
+
+/* True if a column cannot be there. */
+static bool
+column_varies(Variation *variation, const Var *column)
+{
+	switch (variation->of)
+	{
+		case VALUE_OF_EXECUTION:
+			return true;
+		case VALUE_OF_COLUMN_VALUE:
+			if (variation->column != NULL && !equal(variation->column, column))
+				return true;
+			break;
+		case VALUE_OF_ROW:
+			if ((Index) column->varno != variation->varno || column->varlevelsup != 0 ||
+				column->varattno <= 0 || is_foreign_type(column->vartype))
+				return true;
+			break;
+	}
+	variation->column = column;
+	return false;
+}
+
+/* True if PostgreSQL cannot give this one value for what `context`, a Variation, says. */
 static bool
 varies_walker(Node *node, void *context)
 {
-	const Var **column = context;
+	Variation *variation = context;
+	bool of_row = variation->of == VALUE_OF_ROW;
 
 	if (node == NULL)
 		return false;
 	switch (nodeTag(node))
 	{
 		case T_Var:
-			if (column == NULL || (*column != NULL && !equal(*column, node)))
+			return column_varies(variation, (Var *) node);
+		case T_CaseTestExpr:
+			/* for a row the whole CASE is evaluated, for others perhaps a part */
+			return !of_row;
+		case T_SQLValueFunction:
+		case T_XmlExpr:
+		case T_RowExpr:
+			if (of_row)
 				return true;
-			*column = (Var *) node;
-			return false;
+			break;
+		case T_Const:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayExpr:
+			if (of_row && is_foreign_type(exprType(node)))
+				return true;
+			break;
 		case T_PlaceHolderVar:
 		case T_Aggref:
 		case T_GroupingFunc:
@@ -153,15 +228,14 @@ varies_walker(Node *node, void *context)
 		case T_SubLink:
 		case T_SubPlan:
 		case T_AlternativeSubPlan:
-		case T_CaseTestExpr:
 		case T_CoerceToDomain:
 		case T_CoerceToDomainValue:
 		case T_NextValueExpr:
 		case T_CurrentOfExpr:
 			return true;
 		case T_Param:
-			return ((Param *) node)->paramkind != PARAM_EXTERN &&
-				   ((Param *) node)->paramkind != PARAM_EXEC;
+			return of_row || (((Param *) node)->paramkind != PARAM_EXTERN &&
+							  ((Param *) node)->paramkind != PARAM_EXEC);
 		default:
 			break;
 	}
@@ -177,9 +251,18 @@ varies_walker(Node *node, void *context)
 const Var *
 gpuscan_value_column(Expr *expr)
 {
-	const Var *column = NULL;
+	Variation variation = {.of = VALUE_OF_COLUMN_VALUE};
 
-	return varies_walker((Node *) expr, &column) ? NULL : column;
+	return varies_walker((Node *) expr, &variation) ? NULL : variation.column;
+}
+
+/* True if PostgreSQL can evaluate the expression for each row, once and for all. */
+bool
+gpuscan_value_of_rows(Expr *expr, Index varno)
+{
+	Variation variation = {.of = VALUE_OF_ROW, .varno = varno};
+
+	return !varies_walker((Node *) expr, &variation) && variation.column != NULL;
 }
 
 /*
@@ -189,6 +272,8 @@ gpuscan_value_column(Expr *expr)
 bool
 gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, bool *known)
 {
+	Variation variation = {.of = VALUE_OF_EXECUTION};
+
 	*known = true;
 	if (IsA(expr, Const))
 	{
@@ -196,7 +281,7 @@ gpuscan_value_datum(GpuScanCompiler *c, Expr *expr, Datum *datum, bool *isnull, 
 		*isnull = ((Const *) expr)->constisnull;
 		return true;
 	}
-	if (varies_walker((Node *) expr, NULL))
+	if (varies_walker((Node *) expr, &variation))
 		return gpuscan_compile_fail(c, "an expression is not offloaded");
 	if (c->input->evaluate == NULL)
 	{

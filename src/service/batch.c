@@ -16,8 +16,12 @@
 #include "postgres.h"
 
 #include "service/client_impl.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgrprotos.h"
+
+/* How far ahead the descriptors of buffers are asked for, which others have pinned meanwhile */
+#define UNPIN_AHEAD 8
 
 bool
 gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
@@ -67,7 +71,7 @@ gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 
 /* The block that one more staged tuple goes to; NULL if the batch is full. */
 static GpuScanChannelBlock *
-staged_block(GpuScanClientBatch *batch, uint32 layout)
+staged_block(GpuScanClientBatch *batch, uint32 layout, bool fills)
 {
 	GpuScanChannelBlock *block;
 
@@ -78,7 +82,7 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 	if (batch->nblocks > 0)
 	{
 		block = &batch->shared->blocks[batch->nblocks - 1];
-		if (block->kind == GPUSCAN_STAGED && block->layout == layout &&
+		if (block->kind == GPUSCAN_STAGED && block->layout == layout && block->fills == fills &&
 			block->ntuples < GPUSCAN_BLOCK_TUPLES)
 			return block;
 	}
@@ -92,14 +96,16 @@ staged_block(GpuScanClientBatch *batch, uint32 layout)
 		.kind = GPUSCAN_STAGED,
 		.layout = layout,
 		.buffer = InvalidBuffer,
+		.page = batch->staging,
 		.items = batch->items,
 		.outcome = batch->ntuples,
+		.fills = fills,
 	};
 	return block;
 }
 
 bool
-gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple)
+gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple, bool fills)
 {
 	Size size = MAXALIGN(tuple->t_len);
 	GpuScanChannelBlock *block;
@@ -111,12 +117,12 @@ gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tup
 		batch->client->failure = "a tuple is too large for the request's memory";
 	if (size > GPUSCAN_BATCH_STAGING - batch->staging)
 		return false;
-	block = staged_block(batch, layout);
+	block = staged_block(batch, layout, fills);
 	if (block == NULL)
 		return false;
 
 	staged = (GpuScanStagedTuple *) (batch->shared->items + batch->items);
-	staged->offset = batch->staging;
+	staged->offset = batch->staging - block->page;
 	staged->len = tuple->t_len;
 	memcpy(batch->shared->staging + batch->staging, tuple->t_data, tuple->t_len);
 	block->ntuples++;
@@ -241,6 +247,8 @@ gpuscan_batch_unpin(GpuScanClientBatch *batch)
 {
 	for (uint32 i = 0; i < batch->nblocks; i++)
 	{
+		if (i + UNPIN_AHEAD < batch->nblocks && BufferIsValid(batch->buffers[i + UNPIN_AHEAD]))
+			__builtin_prefetch(GetBufferDescriptor(batch->buffers[i + UNPIN_AHEAD] - 1));
 		if (BufferIsValid(batch->buffers[i]))
 		{
 			ReleaseBuffer(batch->buffers[i]);

@@ -5,7 +5,8 @@
  *
  *		Table		a relation's file
  *			Range	of a range of its blocks: which of them are here, their LSNs and tuples
- *			Column	one input (attribute, decoding, scale): a chunk for each range, or none
+ *			Column	one input (attribute or expression, decoding, scale): a chunk for each
+ *					range, or none
  *
  * Everything is in the service's private memory and belongs to its main thread.
  * Device threads read chunks that a request pins, and make new ones, which come
@@ -35,6 +36,9 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
+/* Of a table, that no request uses */
+#define MAX_EXPRESSIONS 256
+
 MemoryContext gpuscan_cache_context;
 HTAB *gpuscan_cache_tables;
 static uint64 request_clock = 0;
@@ -57,22 +61,32 @@ gpuscan_cache_setup(void)
 
 /* ---- tables ---- */
 
+/* To be called before columns are freed: they are in segments. */
+static void
+forget_segments(Table *table)
+{
+	for (uint32 i = 0; i < table->nranges; i++)
+		gpuscan_cache_range_changes(table, i);
+}
+
+/* Frees a column that is off the table's list. */
+static void
+free_column(Column *column)
+{
+	for (uint32 i = 0; i < column->nslots; i++)
+		gpuscan_cache_drop_chunk(column, i);
+	gpuscan_cache_free_dictionary(column);
+	if (column->chunks != NULL)
+		pfree(column->chunks);
+	pfree(column);
+}
+
 static void
 free_table(Table *table)
 {
-	for (uint32 i = 0; i < table->nranges; i += GPUSCAN_MAP_RANGES)
-		gpuscan_cache_range_changes(table, i);
+	forget_segments(table);
 	while (!slist_is_empty(&table->columns))
-	{
-		Column *column = slist_container(Column, node, slist_pop_head_node(&table->columns));
-
-		for (uint32 i = 0; i < column->nslots; i++)
-			gpuscan_cache_drop_chunk(column, i);
-		gpuscan_cache_free_dictionary(column);
-		if (column->chunks != NULL)
-			pfree(column->chunks);
-		pfree(column);
-	}
+		free_column(slist_container(Column, node, slist_pop_head_node(&table->columns)));
 	for (uint32 i = 0; i < table->nranges; i++)
 	{
 		if (table->ranges[i] != NULL)
@@ -160,10 +174,12 @@ reserve_ranges(Table *table, uint32 npages)
 		return;
 	ranges = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(ranges[0]), flags);
 	loading = MemoryContextAllocExtended(gpuscan_cache_context, n * sizeof(loading[0]), flags);
-	kept = MemoryContextAllocZero(gpuscan_cache_context, npages * sizeof(kept[0]));
+	kept = MemoryContextAllocExtended(gpuscan_cache_context,
+									  (Size) npages * GPUSCAN_PIECES * sizeof(kept[0]), flags);
 	if (table->nranges > 0)
 	{
-		memcpy(kept, table->kept, table->nranges / GPUSCAN_MAP_RANGES * sizeof(kept[0]));
+		memcpy(kept, table->kept,
+			   table->nranges / GPUSCAN_MAP_RANGES * GPUSCAN_PIECES * sizeof(kept[0]));
 		pfree(table->kept);
 		memcpy(ranges, table->ranges, table->nranges * sizeof(ranges[0]));
 		memcpy(loading, table->loading, table->nranges * sizeof(loading[0]));
@@ -220,21 +236,58 @@ hash_layout(const GpuScanLayout *layout, uint32 column)
 		hash, hash_bytes_extended((const unsigned char *) layout + missing, end - missing, 0));
 }
 
+/*
+ * Frees the expression used least recently, if the table has many that nobody uses: a query
+ * with another constant has another expression.
+ */
+static void
+limit_expressions(Table *table)
+{
+	Column *oldest = NULL;
+	int n = 0;
+	slist_iter iter;
+
+	slist_foreach(iter, &table->columns)
+	{
+		Column *column = slist_container(Column, node, iter.cur);
+
+		if (!column->is_expression || column->users > 0)
+			continue;
+		n++;
+		if (oldest == NULL || column->used < oldest->used)
+			oldest = column;
+	}
+	if (n < MAX_EXPRESSIONS)
+		return;
+	forget_segments(table);
+	slist_delete(&table->columns, &oldest->node);
+	free_column(oldest);
+}
+
 static Column *
 find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input, GpuScanClass cls)
 {
-	uint16 attnum = GPUSCAN_LAYOUT_COLUMNS(layout)[input->column].attnum;
-	uint64 hash = hash_layout(layout, input->column);
+	const GpuScanColumn *source = &GPUSCAN_LAYOUT_COLUMNS(layout)[input->column];
+	bool is_expression = source->expression != 0;
+	const GpuScanExpression *expression =
+		(const GpuScanExpression *) ((const char *) layout + source->expression);
+	uint16 attnum = is_expression ? 0 : source->attnum;
+	uint64 hash = is_expression ? 0 : hash_layout(layout, input->column);
 	Column *column;
 	slist_iter iter;
 
 	slist_foreach(iter, &table->columns)
 	{
 		column = slist_container(Column, node, iter.cur);
-		if (column->attnum == attnum && column->decode == input->decode &&
-			column->scale == input->scale && column->cls == cls && column->layout_hash == hash)
+		if (column->attnum == attnum && column->is_expression == is_expression &&
+			column->decode == input->decode && column->scale == input->scale &&
+			column->cls == cls && column->layout_hash == hash &&
+			(!is_expression || memcmp(column->expression.identity, expression->identity,
+									  sizeof(expression->identity)) == 0))
 			return column;
 	}
+	if (is_expression)
+		limit_expressions(table);
 	column = MemoryContextAllocZero(gpuscan_cache_context, sizeof(Column));
 	column->table = table;
 	column->attnum = attnum;
@@ -242,6 +295,12 @@ find_column(Table *table, const GpuScanLayout *layout, const GpuScanInput *input
 	column->scale = input->scale;
 	column->cls = cls;
 	column->layout_hash = hash;
+	column->is_expression = is_expression;
+	if (is_expression)
+	{
+		column->expression = *expression;
+		column->expression.text[sizeof(expression->text) - 1] = '\0';
+	}
 	slist_push_head(&table->columns, &column->node);
 	return column;
 }
@@ -447,7 +506,7 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 	*row = (GpuScanCacheRow){
 		.database = table->key.name.node.dbNode,
 		.relid = table->key.name.relid,
-		.attnum = column->attnum + 1,
+		.attnum = column->is_expression ? 0 : column->attnum + 1,
 		.device = table->key.device->entry - gpuscan_shared->devices,
 		.device_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_DEVICE),
 		.host_bytes = gpuscan_cache_column_bytes(column, GPUSCAN_TIER_HOST),
@@ -456,6 +515,8 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 		.pinned = table->pinned,
 		.loose = table->loose,
 	};
+	if (column->is_expression)
+		strlcpy(row->expression, column->expression.text, sizeof(row->expression));
 	for (uint32 i = 0; i < column->nslots; i++)
 	{
 		const Chunk *chunk = column->chunks[i];

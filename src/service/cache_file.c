@@ -10,7 +10,8 @@
  *		...
  *
  * A line for each column: its database, relation and attribute, and the device that
- * has it, those of pinned tables first, then those used last.  No data is kept.
+ * has it, those of pinned tables first, then those used last.  No data is kept, and no
+ * expressions.
  *
  * The service writes it when the server shuts down, another process (warm/launcher.c)
  * now and then; each to a temporary name of its own, which is then renamed.  A failure
@@ -72,13 +73,18 @@ void
 gpuscan_cache_file_write(const GpuScanCacheRow *rows, uint32 nrows, const char *temporary)
 {
 	GpuScanCacheRow *sorted = palloc(Max(nrows, 1) * sizeof(GpuScanCacheRow));
+	uint32 n = 0;
 	StringInfoData text;
 
-	memcpy(sorted, rows, nrows * sizeof(GpuScanCacheRow));
-	qsort(sorted, nrows, sizeof(GpuScanCacheRow), compare_rows);
-	initStringInfo(&text);
-	appendStringInfo(&text, HEADER, GetSystemIdentifier(), nrows);
 	for (uint32 i = 0; i < nrows; i++)
+	{
+		if (rows[i].attnum != 0)
+			sorted[n++] = rows[i];
+	}
+	qsort(sorted, n, sizeof(GpuScanCacheRow), compare_rows);
+	initStringInfo(&text);
+	appendStringInfo(&text, HEADER, GetSystemIdentifier(), n);
+	for (uint32 i = 0; i < n; i++)
 		appendStringInfo(&text, "%u,%u,%d,%s\n", sorted[i].database, sorted[i].relid,
 						 sorted[i].attnum, gpuscan_shared->devices[sorted[i].device].name);
 

@@ -28,11 +28,13 @@ typedef struct Column
 {
 	slist_node node;
 	struct Table *table;
-	uint16 attnum; /* from 0 */
+	uint16 attnum; /* from 0; of an expression 0 */
+	bool is_expression;
 	uint16 decode;
 	uint16 scale;
 	GpuScanClass cls;
-	uint64 layout_hash; /* of what else decoding depends on */
+	uint64 layout_hash; /* of what else decoding depends on, if it is an attribute */
+	GpuScanExpression expression;
 	GpuScanDictionary *dictionary;
 	uint64 dictionary_size; /* as it is counted */
 	uint32 nchunks;
@@ -60,7 +62,7 @@ typedef struct Table
 	uint32 nranges;
 	GpuScanRangeState **ranges; /* or NULL */
 	uint64 *loading;			/* the request that loads the range, or 0 */
-	slist_head *kept;			/* of each map page, segments that are valid */
+	slist_head *kept;			/* of each map page, of each piece, segments that are valid */
 	uint32 pins;
 	bool pinned; /* its columns are not dropped for others */
 	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
@@ -75,6 +77,27 @@ typedef struct TableEntry
 
 /* Ranges of which a request loads again what has changed: these, and an eighth of all. */
 #define GPUSCAN_MIN_RELOADS 16
+
+/*
+ * The pieces of a map page that segments are of: 0 is the whole page; where that has loose
+ * blocks, so that it will change again, it is cut into others.
+ */
+#define GPUSCAN_PIECE_RANGES 64
+#define GPUSCAN_PIECES (1 + (GPUSCAN_MAP_RANGES + GPUSCAN_PIECE_RANGES - 1) / GPUSCAN_PIECE_RANGES)
+
+static inline uint32
+gpuscan_piece_first_range(uint32 piece)
+{
+	return piece == 0 ? 0 : (piece - 1) * GPUSCAN_PIECE_RANGES;
+}
+
+static inline uint32
+gpuscan_piece_ranges(uint32 piece)
+{
+	return piece == 0
+			   ? GPUSCAN_MAP_RANGES
+			   : Min(GPUSCAN_MAP_RANGES - gpuscan_piece_first_range(piece), GPUSCAN_PIECE_RANGES);
+}
 
 struct GpuScanCacheUse
 {
@@ -103,7 +126,7 @@ struct GpuScanCacheUse
 };
 
 /*
- * Ranges of one map page with the columns of a Program, cache_segment.c.  Chunks
+ * Ranges of a piece of a map page with the columns of a Program, cache_segment.c.  Chunks
  * are pinned as long as it exists.
  */
 typedef struct Segment
@@ -112,8 +135,9 @@ typedef struct Segment
 	MemoryContext context;		 /* all of it */
 	Table *table;
 	uint32 map_page;
-	slist_node of_page; /* while it is valid */
-	dlist_node idle;	/* while it is valid and nobody uses it */
+	uint32 piece;
+	slist_node of_piece; /* while it is valid */
+	dlist_node idle;	 /* while it is valid and nobody uses it */
 	bool valid;
 	uint32 users; /* requests */
 	uint64 size;  /* as it is counted */
@@ -122,8 +146,8 @@ typedef struct Segment
 	uint32 in_tier[TIERS]; /* as in GpuScanCacheQuestion */
 	uint32 nblocks;		   /* if they are all that a relation of so many has there; else 0 */
 	uint32 nwords;		   /* of: */
-	uint64 *visible;	   /* what the map said, by range, up to the last that is not 0 */
-	uint64 *blocks;		   /* those that are answered */
+	uint64 *visible; /* what the map said, by range of the piece, up to the last that is not 0 */
+	uint64 *blocks;	 /* those that are answered */
 	int ncolumns;
 	Column **columns;
 	const GpuScanDictionary **dictionaries;
@@ -145,8 +169,11 @@ gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *questio
 
 /* coverage.c */
 
-/* Counts a range that has come (1) or gone (-1), of a column, or with attribute number 0 of the table. */
-extern void gpuscan_cache_count_range(const Table *table, int attnum, int change);
+/*
+ * Counts a range that has come (1) or gone (-1), of a column by its number for planners, or, with
+ * 0, of the table.
+ */
+extern void gpuscan_cache_count_range(const Table *table, int number, int change);
 extern void gpuscan_cache_clear_coverage(void);
 
 /* cache_segment.c */
@@ -154,17 +181,20 @@ extern void gpuscan_cache_clear_coverage(void);
 /* To be called before anything that is known of a range changes, or a chunk of it moves. */
 extern void gpuscan_cache_range_changes(Table *table, uint32 range);
 
-/* The kept segment of a map page with those columns, or NULL. */
-extern Segment *
-gpuscan_cache_find_segment(Table *table, uint32 map_page, Column *const *columns, int ncolumns);
+/* The kept segment of a piece of a map page with those columns, or NULL. */
+extern Segment *gpuscan_cache_find_segment(Table *table, uint32 map_page, uint32 piece,
+										   Column *const *columns, int ncolumns);
 
 /* A new segment, for at most so many ranges; used by the request, kept for others with keep. */
-extern Segment *
-gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_page, uint32 nranges);
+extern Segment *gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_page,
+											 uint32 piece, uint32 nranges);
 extern void
 gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64 blocks);
 extern void gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const uint64 *visible,
 									   const uint64 *blocks);
+
+/* If the blocks are the first ones of a map page, how many; else 0. */
+extern uint32 gpuscan_cache_count_first_blocks(const uint64 *blocks, uint32 nwords);
 
 /* Has the request use it: its answer is given to the device. */
 extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
@@ -172,6 +202,14 @@ extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;
 #define UNFIT (&gpuscan_cache_unfit)
+
+/* The column's number for planners. */
+static inline int
+column_number(const Column *column)
+{
+	return column->is_expression ? gpuscan_expression_number(&column->expression)
+								 : column->attnum + 1;
+}
 
 static inline Chunk *
 get_chunk(const Column *column, uint32 range)

@@ -4,8 +4,8 @@
  *	  What the cache answers of a relation's blocks, by what a backend read of the
  *	  visibility map; heap/README.md has the argument.
  *
- * A survey is answered from kept segments alone.  A lookup is too, if there is one for
- * the very LSN and bits; else each of the map page's ranges is looked at, and what that
+ * A survey is answered from kept segments alone.  So is each piece of a map page that is looked up, if there
+ * is one for the very LSN and bits; else each of the piece's ranges is looked at, and what that
  * gives is kept, if it will be the same the next time: every block that is all-visible is
  * answered, or of a range that cannot be cached.
  *
@@ -79,14 +79,14 @@ look_at_range(GpuScanCacheUse *use, uint32 layout, uint32 range, XLogRecPtr map_
 	return *blocks == 0 ? RANGE_USELESS : RANGE_CURRENT;
 }
 
-/* True if the segment is the answer to what the map said of its page. */
+/* True if the segment is the answer to what the map said of its piece. */
 static bool
 is_answer(const Segment *segment, XLogRecPtr map_lsn, const uint64 *visible)
 {
 	if (segment->map_lsn != map_lsn ||
 		memcmp(segment->visible, visible, segment->nwords * sizeof(uint64)) != 0)
 		return false;
-	for (int i = segment->nwords; i < GPUSCAN_MAP_RANGES; i++)
+	for (uint32 i = segment->nwords; i < gpuscan_piece_ranges(segment->piece); i++)
 	{
 		if (visible[i] != 0)
 			return false;
@@ -110,30 +110,38 @@ count_nothing(GpuScanCacheQuestion *question)
 	memset(question->in_tier, 0, sizeof(question->in_tier));
 }
 
-/* Answers a lookup from a kept segment. */
-static void
+/* Answers a piece from a kept segment; true if all that is all-visible is cached. */
+static bool
 answer_from_segment(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, Segment *segment)
 {
 	Size size = segment->nwords * sizeof(uint64);
+	bool whole = memcmp(segment->blocks, segment->visible, size) == 0;
 
 	count_answer(&lookup->question, segment);
-	lookup->whole = memcmp(segment->blocks, segment->visible, size) == 0;
-	if (!lookup->whole)
+	if (!whole || segment->piece > 0)
 	{
-		memset(lookup->verify, 0, sizeof(lookup->verify));
-		memset(lookup->load, 0, sizeof(lookup->load));
-		memset(lookup->cached, 0, sizeof(lookup->cached));
-		memcpy(lookup->cached, segment->blocks, size);
+		uint32 first = gpuscan_piece_first_range(segment->piece);
+		uint32 n = gpuscan_piece_ranges(segment->piece);
+
+		memset(&lookup->verify[first], 0, n * sizeof(lookup->verify[0]));
+		memset(&lookup->load[first], 0, n * sizeof(lookup->load[0]));
+		memset(&lookup->cached[first], 0, n * sizeof(lookup->cached[0]));
+		memcpy(&lookup->cached[first], segment->blocks, size);
 	}
 	if (!use->background)
 		gpuscan_cache_use_segment(use, segment);
+	return whole;
 }
 
-/* Answers a lookup range by range. */
-static void
-look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns)
+/* Answers a piece range by range; the same. */
+static bool
+look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, uint32 piece,
+			   const XLogRecPtr *lsns)
 {
 	uint32 layout = lookup->question.layout;
+	uint32 map_page = lookup->question.map_page;
+	uint32 first = gpuscan_piece_first_range(piece);
+	uint32 n = gpuscan_piece_ranges(piece);
 	Table *table = use->tables[layout];
 	uint64 visible[GPUSCAN_MAP_RANGES];
 	bool keep = lsns == NULL && !use->background;
@@ -141,24 +149,25 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 	Segment *segment = NULL;
 	uint32 max = 0;
 
-	memcpy(visible, lookup->visible, sizeof(visible));
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	memcpy(visible, &lookup->visible[first], n * sizeof(uint64));
+	for (uint32 i = 0; i < n; i++)
 		max += visible[i] != 0;
 	if (!use->background)
-		segment = gpuscan_cache_create_segment(use, layout, lookup->question.map_page, max);
-	for (uint32 i = 0; i < GPUSCAN_MAP_RANGES; i++)
+		segment = gpuscan_cache_create_segment(use, layout, map_page, piece, max);
+	for (uint32 i = 0; i < n; i++)
 	{
-		uint32 range = lookup->question.map_page * GPUSCAN_MAP_RANGES + i;
-		uint64 verify = lookup->verify[i];
+		uint32 at = first + i;
+		uint32 range = map_page * GPUSCAN_MAP_RANGES + at;
+		uint64 verify = lookup->verify[at];
 		RangeStatus status = RANGE_UNFIT;
 		uint64 blocks = 0;
 
 		/* The second time only what has been verified is new. */
 		if (lsns != NULL && verify == 0)
 			continue;
-		lookup->verify[i] = 0;
-		lookup->cached[i] = 0;
-		lookup->load[i] = false;
+		lookup->verify[at] = 0;
+		lookup->cached[at] = 0;
+		lookup->load[at] = false;
 		if (visible[i] != 0)
 			status = look_at_range(use, layout, range, lookup->map_lsn, visible[i], verify, lsns,
 								   &blocks);
@@ -166,31 +175,47 @@ look_at_ranges(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPt
 			lsns += pg_popcount64(verify);
 
 		if (status == RANGE_TO_VERIFY)
-			lookup->verify[i] = visible[i] & table->ranges[range]->blocks;
-		if (status == RANGE_TO_VERIFY && lookup->verify[i] == 0)
+			lookup->verify[at] = visible[i] & table->ranges[range]->blocks;
+		if (status == RANGE_TO_VERIFY && lookup->verify[at] == 0)
 			status = RANGE_TO_LOAD;
 		if (status == RANGE_TO_LOAD)
 		{
-			lookup->load[i] = true;
+			lookup->load[at] = true;
 			table->loading[range] = use->began;
 			use->loads = true;
 		}
 		if (status == RANGE_CURRENT && segment != NULL)
 		{
-			lookup->cached[i] = blocks;
+			lookup->cached[at] = blocks;
 			gpuscan_cache_add_range(segment, table->ranges[range], blocks);
 		}
-		use->more |= lookup->verify[i] != 0;
-		whole &= lookup->cached[i] == visible[i];
+		use->more |= lookup->verify[at] != 0;
+		whole &= lookup->cached[at] == visible[i];
 		keep &= status == RANGE_UNFIT || (status == RANGE_CURRENT && blocks == visible[i]);
 	}
-	lookup->whole = whole;
 	if (segment != NULL)
 		count_answer(&lookup->question, segment);
 	if (keep)
-		gpuscan_cache_keep_segment(segment, lookup->map_lsn, visible, lookup->cached);
+		gpuscan_cache_keep_segment(segment, lookup->map_lsn, visible, &lookup->cached[first]);
 	if (segment != NULL)
 		gpuscan_cache_use_segment(use, segment);
+	return whole;
+}
+
+/* Answers a piece; the same. */
+static bool
+look_up_piece(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, uint32 piece)
+{
+	uint32 layout = lookup->question.layout;
+	Segment *segment =
+		gpuscan_cache_find_segment(use->tables[layout], lookup->question.map_page, piece,
+								   use->columns[layout], use->program->ninputs);
+
+	if (segment != NULL &&
+		is_answer(segment, lookup->map_lsn, &lookup->visible[gpuscan_piece_first_range(piece)]))
+		return answer_from_segment(use, lookup, segment);
+	use->reloads_left += gpuscan_piece_ranges(piece) / 8;
+	return look_at_ranges(use, lookup, piece, NULL);
 }
 
 /* True if nothing but what was answered belongs to the request's input. */
@@ -203,24 +228,22 @@ is_finished(const GpuScanCacheUse *use, const GpuScanCacheQuestion *question)
 bool
 gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLogRecPtr *lsns)
 {
-	uint32 layout = lookup->question.layout;
-	Table *table = gpuscan_cache_question(use, &lookup->question, 1);
-	Segment *segment;
+	bool whole = true;
 
-	if (table == NULL)
+	if (gpuscan_cache_question(use, &lookup->question, 1) == NULL)
 		return false;
 	count_nothing(&lookup->question);
 	use->more = lookup->question.more;
-	segment = gpuscan_cache_find_segment(table, lookup->question.map_page, use->columns[layout],
-										 use->program->ninputs);
-	if (lsns == NULL && segment != NULL && is_answer(segment, lookup->map_lsn, lookup->visible))
-		answer_from_segment(use, lookup, segment);
+	if (lsns != NULL)
+		whole = look_at_ranges(use, lookup, 0, lsns);
+	else if (gpuscan_cache_count_first_blocks(lookup->visible, GPUSCAN_MAP_RANGES) > 0)
+		whole = look_up_piece(use, lookup, 0);
 	else
 	{
-		if (lsns == NULL)
-			use->reloads_left += GPUSCAN_MAP_RANGES / 8;
-		look_at_ranges(use, lookup, lsns);
+		for (uint32 piece = 1; piece < GPUSCAN_PIECES; piece++)
+			whole &= look_up_piece(use, lookup, piece);
 	}
+	lookup->whole = whole;
 	use->incomplete |= lookup->question.loose || !lookup->whole;
 	lookup->question.finished = is_finished(use, &lookup->question);
 	return true;
@@ -243,8 +266,9 @@ gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 np
 		Segment *segment = NULL;
 
 		if (nblocks > 0)
-			segment = gpuscan_cache_find_segment(
-				table, question.map_page + i, use->columns[question.layout], use->program->ninputs);
+			segment =
+				gpuscan_cache_find_segment(table, question.map_page + i, 0,
+										   use->columns[question.layout], use->program->ninputs);
 		page->cached =
 			segment != NULL && segment->map_lsn == page->map_lsn && segment->nblocks == nblocks;
 		use->more |= !page->cached;

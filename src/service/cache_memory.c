@@ -181,7 +181,7 @@ gpuscan_cache_drop_chunk(Column *column, uint32 range)
 	if (chunk == UNFIT)
 		return;
 	column->nchunks--;
-	gpuscan_cache_count_range(column->table, column->attnum + 1, -1);
+	gpuscan_cache_count_range(column->table, column_number(column), -1);
 	column->bytes[tier_of(device, chunk->chunk)] -= chunk->chunk->size;
 	if (chunk->pins > 0)
 		chunk->dropped = true;
@@ -461,7 +461,7 @@ gpuscan_cache_put_chunk(const GpuScanCacheUse *use, Column *column, uint32 range
 	chunk->chunk = made;
 	set_chunk(column, range, chunk);
 	column->nchunks++;
-	gpuscan_cache_count_range(column->table, column->attnum + 1, 1);
+	gpuscan_cache_count_range(column->table, column_number(column), 1);
 	count_chunk(column, range, tier);
 	count(use->device, tier, made->size);
 	is_tidy = false;

@@ -31,6 +31,7 @@
 
 #include "access/xlogdefs.h"
 #include "columns/ranges.h"
+#include "device/device.h"
 #include "storage/relfilenode.h"
 
 /* Which relation's file it is */
@@ -107,12 +108,22 @@ typedef struct GpuScanCacheCommand
 	Oid relid;
 } GpuScanCacheCommand;
 
+/* A number of an expression that is no attribute's, in all likelihood another's neither */
+static inline int
+gpuscan_expression_number(const GpuScanExpression *expression)
+{
+	uint32 bits;
+
+	memcpy(&bits, expression->identity, sizeof(bits));
+	return -1 - (int) (bits >> 1);
+}
+
 /* A column */
 typedef struct GpuScanCacheRow
 {
 	Oid database;
 	Oid relid;
-	int attnum;
+	int attnum;								/* 0: it is an expression */
 	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
 	int64 blocks;
 	uint32 device;		/* of those of the server */
@@ -122,9 +133,10 @@ typedef struct GpuScanCacheRow
 	uint64 used; /* the greater, the later */
 	bool pinned;
 	bool loose; /* the relation had blocks that were not all-visible when it was read last */
+	char expression[sizeof(((GpuScanExpression *) 0)->text)];
 } GpuScanCacheRow;
 
 /* That are reported, at most */
-#define GPUSCAN_CACHE_MAX_ROWS 8192
+#define GPUSCAN_CACHE_MAX_ROWS 5000
 
 #endif /* GPUSCAN_CACHE_MESSAGE_H */

@@ -3,15 +3,19 @@
  * cache_segment.c
  *	  Segments: what the device is given of a map page, kept for later requests.
  *
- * A segment describes the ranges of one page of the visibility map to the device,
+ * A segment describes the ranges of one page of the visibility map, or of a piece of it, to the device,
  * with the columns of a Program in its order.  One that is kept also knows for what LSN and bits
  * of the map page it is the answer, so that a request with the same columns, which
- * finds the map page as it was, need not look at its ranges.
+ * finds the piece as it was, need not look at its ranges.
  *
- *	 valid		in its map page's list, for others to find; there is one of each list of columns
+ * A write clears a bit.  So that beside writers not all of a page's ranges have to be looked at
+ * again, it is cut into pieces while it has loose blocks; while it has none, as most
+ * pages of most tables, it is one piece.
+ *
+ *	 valid		in its piece's list, for others to find; there is one of each list of columns
  *	 not valid	of its user alone; freed when it is released
  *
- * It is valid from keep_segment until anything of the map page's ranges changes in the directory,
+ * It is valid from keep_segment until anything of the piece's ranges changes in the directory,
  * which says so beforehand (range_changes).  It has its own copy of what it says
  * of the ranges, and its chunks are pinned; so whoever uses it goes on with what was
  * true when he asked.
@@ -48,10 +52,16 @@ free_segment(Segment *segment)
 	MemoryContextDelete(segment->context);
 }
 
+static slist_head *
+kept_of(Table *table, uint32 map_page, uint32 piece)
+{
+	return &table->kept[map_page * GPUSCAN_PIECES + piece];
+}
+
 static void
 invalidate(Segment *segment)
 {
-	slist_delete(&segment->table->kept[segment->map_page], &segment->of_page);
+	slist_delete(kept_of(segment->table, segment->map_page, segment->piece), &segment->of_piece);
 	segment->valid = false;
 	if (segment->users == 0)
 	{
@@ -60,23 +70,31 @@ invalidate(Segment *segment)
 	}
 }
 
+static void
+invalidate_all(slist_head *kept)
+{
+	while (!slist_is_empty(kept))
+		invalidate(slist_head_element(Segment, of_piece, kept));
+}
+
 void
 gpuscan_cache_range_changes(Table *table, uint32 range)
 {
-	slist_head *kept = &table->kept[range / GPUSCAN_MAP_RANGES];
+	uint32 map_page = range / GPUSCAN_MAP_RANGES;
 
-	while (!slist_is_empty(kept))
-		invalidate(slist_head_element(Segment, of_page, kept));
+	invalidate_all(kept_of(table, map_page, 0));
+	invalidate_all(kept_of(table, map_page, 1 + range % GPUSCAN_MAP_RANGES / GPUSCAN_PIECE_RANGES));
 }
 
 Segment *
-gpuscan_cache_find_segment(Table *table, uint32 map_page, Column *const *columns, int ncolumns)
+gpuscan_cache_find_segment(Table *table, uint32 map_page, uint32 piece, Column *const *columns,
+						   int ncolumns)
 {
 	slist_iter iter;
 
-	slist_foreach(iter, &table->kept[map_page])
+	slist_foreach(iter, kept_of(table, map_page, piece))
 	{
-		Segment *segment = slist_container(Segment, of_page, iter.cur);
+		Segment *segment = slist_container(Segment, of_piece, iter.cur);
 
 		if (segment->ncolumns == ncolumns &&
 			memcmp(segment->columns, columns, ncolumns * sizeof(Column *)) == 0)
@@ -86,7 +104,8 @@ gpuscan_cache_find_segment(Table *table, uint32 map_page, Column *const *columns
 }
 
 Segment *
-gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_page, uint32 nranges)
+gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_page, uint32 piece,
+							 uint32 nranges)
 {
 	MemoryContext context = AllocSetContextCreate(gpuscan_cache_context, "gpuscan cached segment",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -98,6 +117,7 @@ gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_pag
 	segment->context = context;
 	segment->table = use->tables[layout];
 	segment->map_page = map_page;
+	segment->piece = piece;
 	segment->ncolumns = n;
 	segment->columns = palloc(max * sizeof(Column *));
 	memcpy(segment->columns, use->columns[layout], n * sizeof(Column *));
@@ -167,9 +187,8 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 	};
 }
 
-/* If the blocks are the first ones of a map page, how many; else 0. */
-static uint32
-count_first_blocks(const uint64 *blocks, uint32 nwords)
+uint32
+gpuscan_cache_count_first_blocks(const uint64 *blocks, uint32 nwords)
 {
 	uint32 n = 0;
 
@@ -187,10 +206,10 @@ void
 gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const uint64 *visible,
 						   const uint64 *blocks)
 {
-	slist_head *kept = &segment->table->kept[segment->map_page];
-	Segment *older = gpuscan_cache_find_segment(segment->table, segment->map_page, segment->columns,
-												segment->ncolumns);
-	uint32 n = GPUSCAN_MAP_RANGES;
+	Table *table = segment->table;
+	Segment *older = gpuscan_cache_find_segment(table, segment->map_page, segment->piece,
+												segment->columns, segment->ncolumns);
+	uint32 n = gpuscan_piece_ranges(segment->piece);
 
 	while (n > 0 && visible[n - 1] == 0)
 		n--;
@@ -200,10 +219,10 @@ gpuscan_cache_keep_segment(Segment *segment, uint64 map_lsn, const uint64 *visib
 	segment->blocks = segment->visible + n;
 	memcpy(segment->visible, visible, n * sizeof(uint64));
 	memcpy(segment->blocks, blocks, n * sizeof(uint64));
-	segment->nblocks = count_first_blocks(blocks, n);
+	segment->nblocks = segment->piece == 0 ? gpuscan_cache_count_first_blocks(blocks, n) : 0;
 	if (older != NULL)
 		invalidate(older);
-	slist_push_head(kept, &segment->of_page);
+	slist_push_head(kept_of(table, segment->map_page, segment->piece), &segment->of_piece);
 	segment->valid = true;
 }
 

@@ -49,10 +49,13 @@
 
 /* Line pointer numbers, or GpuScanStagedTuples, of a batch's blocks: of a range's in any case */
 #define GPUSCAN_BATCH_ITEMS                                                                        \
-	(GPUSCAN_RANGE_BLOCKS * MAXALIGN(GPUSCAN_BLOCK_TUPLES * sizeof(OffsetNumber)))
+	(GPUSCAN_RANGE_BLOCKS * GPUSCAN_BLOCK_TUPLES * sizeof(GpuScanStagedTuple))
 
-/* Copied pages and tuples of a batch: all of a range's pages may have to be copied */
-#define GPUSCAN_BATCH_STAGING (GPUSCAN_RANGE_BLOCKS * BLCKSZ)
+/*
+ * Copied pages and tuples of a batch: all of a range's pages may have to be copied, or their
+ * tuples with values that PostgreSQL added
+ */
+#define GPUSCAN_BATCH_STAGING (GPUSCAN_RANGE_BLOCKS * BLCKSZ * 3 / 2)
 
 /* The Program, and behind it the layouts, each at a multiple of 8 */
 #define GPUSCAN_REQUEST_SIZE (2 * GPUSCAN_MAX_PROGRAM_SIZE)
@@ -70,7 +73,7 @@ typedef enum GpuScanBlockKind
 {
 	GPUSCAN_PAGE_ALL,	 /* the first ntuples line pointers of a page */
 	GPUSCAN_PAGE_LISTED, /* those that its items name */
-	GPUSCAN_STAGED		 /* tuples in staging memory, which its items place */
+	GPUSCAN_STAGED		 /* tuples in staging memory, which its items place from `page` on */
 } GpuScanBlockKind;
 
 typedef struct GpuScanChannelBlock
@@ -79,7 +82,7 @@ typedef struct GpuScanChannelBlock
 	uint32 layout;
 	uint32 ntuples;
 	Buffer buffer;	/* a page in a shared buffer, or InvalidBuffer */
-	uint32 page;	/* where a copied page lies in staging memory */
+	uint32 page;	/* where a copied page, or the first of its tuples, lies in staging memory */
 	uint32 items;	/* where its items lie in the batch's */
 	uint32 outcome; /* where its outcomes lie in outcome */
 	bool fills;		/* for the cache */

@@ -496,6 +496,13 @@ gpuscan_client_failure(const GpuScanClient *client)
 	return client->failure;
 }
 
+void
+gpuscan_client_fail(GpuScanClient *client, const char *reason)
+{
+	if (client->failure == NULL)
+		client->failure = reason;
+}
+
 bool
 gpuscan_client_out_of_memory(const GpuScanClient *client)
 {

@@ -94,10 +94,11 @@ extern const GpuScanCacheRow *gpuscan_client_cache_rows(uint32 *nrows);
 extern uint64 gpuscan_client_cache_evict(Oid database, Oid relid);
 
 /*
- * For planners: pages of which the column, or for 0 what a count of rows needs, is in the cache of the
- * device that will get a query, as far as is known.
+ * For planners: pages of which a column is in the cache of the device that will get a
+ * query, as far as is known: an attribute by its number, an expression by the one that
+ * gpuscan_expression_number gives it, or for 0 what a count of rows needs.
  */
-extern double gpuscan_client_cached_pages(Oid relid, int attnum);
+extern double gpuscan_client_cached_pages(Oid relid, int number);
 
 /* Processes that can keep the device busy. */
 extern int gpuscan_client_feeders(void);
@@ -120,9 +121,10 @@ extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Bu
 
 /*
  * Adds a tuple without toasted values; false says that the batch is full.  A
- * tuple that fits no empty batch fails the client.
+ * tuple that fits no empty batch fails the client.  `fills` as above.
  */
-extern bool gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple);
+extern bool
+gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple, bool fills);
 
 extern bool gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch);
 
@@ -190,6 +192,9 @@ extern bool gpuscan_client_fetch(GpuScanClient *client, const char **rows, uint3
 
 /* Why the client failed, or NULL. */
 extern const char *gpuscan_client_failure(const GpuScanClient *client);
+
+/* Fails it, for a reason that is a static string. */
+extern void gpuscan_client_fail(GpuScanClient *client, const char *reason);
 
 /* True if it failed for want of memory, which a pass over fewer groups may not. */
 extern bool gpuscan_client_out_of_memory(const GpuScanClient *client);

@@ -24,9 +24,9 @@
 #define PROBES 8
 
 static uint64
-make_key(Oid database, Oid relid, int attnum)
+make_key(Oid database, Oid relid, int number)
 {
-	return (uint64) relid << 32 | hash_combine(murmurhash32(database), murmurhash32(attnum));
+	return (uint64) relid << 32 | hash_combine(murmurhash32(database), murmurhash32(number));
 }
 
 static GpuScanCoverage *
@@ -71,9 +71,9 @@ gpuscan_cache_clear_coverage(void)
 }
 
 void
-gpuscan_cache_count_range(const Table *table, int attnum, int change)
+gpuscan_cache_count_range(const Table *table, int number, int change)
 {
-	uint64 key = make_key(table->key.name.node.dbNode, table->key.name.relid, attnum);
+	uint64 key = make_key(table->key.name.node.dbNode, table->key.name.relid, number);
 	GpuScanCoverage *coverage = find(key);
 
 	if (coverage == NULL && change > 0)
@@ -83,7 +83,7 @@ gpuscan_cache_count_range(const Table *table, int attnum, int change)
 }
 
 double
-gpuscan_client_cached_pages(Oid relid, int attnum)
+gpuscan_client_cached_pages(Oid relid, int number)
 {
 	GpuScanCoverage *coverage;
 	int ndevices = 0;
@@ -92,7 +92,7 @@ gpuscan_client_cached_pages(Oid relid, int attnum)
 		return 0;
 	for (uint32 i = 0; i < pg_atomic_read_u32(&gpuscan_shared->ndevices); i++)
 		ndevices += pg_atomic_read_u32(&gpuscan_shared->devices[i].state) == GPUSCAN_DEVICE_RUNNING;
-	coverage = find(make_key(MyDatabaseId, relid, attnum));
+	coverage = find(make_key(MyDatabaseId, relid, number));
 	if (coverage == NULL || ndevices == 0)
 		return 0;
 

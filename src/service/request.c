@@ -443,14 +443,28 @@ begin(Request *request)
 	return true;
 }
 
+/* Whether a page can have line pointers of these numbers; without a branch, so many at once. */
+static bool
+are_line_pointers(const OffsetNumber *offsets, uint32 n)
+{
+	bool good = true;
+
+	for (uint32 i = 0; i < n; i++)
+		good &= (OffsetNumber) (offsets[i] - FirstOffsetNumber) < MaxHeapTuplesPerPage;
+	return good;
+}
+
 /* Makes the device's block of the backend's.  False if it is not well formed. */
 static bool
 take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
 {
 	GpuScanChannelBlock from = batch->blocks[i];
 	bool staged = from.kind == GPUSCAN_STAGED;
+	bool in_staging = staged || from.buffer == InvalidBuffer;
 	Size item_size = staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
 
+	if (in_staging && (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING))
+		return false;
 	if (from.layout >= request->nlayouts || from.ntuples == 0 ||
 		from.ntuples > GPUSCAN_BLOCK_TUPLES || from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
 		from.items % MAXIMUM_ALIGNOF != 0 ||
@@ -468,18 +482,18 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	if (staged)
 	{
 		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
+		uint32 limit = GPUSCAN_BATCH_STAGING - from.page;
 		uint32 used = 0;
 
 		for (uint32 t = 0; t < from.ntuples; t++)
 		{
-			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 ||
-				staged[t].offset > GPUSCAN_BATCH_STAGING || staged[t].len < SizeofHeapTupleHeader ||
-				staged[t].len > GPUSCAN_BATCH_STAGING - staged[t].offset)
+			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 || staged[t].offset > limit ||
+				staged[t].len < SizeofHeapTupleHeader || staged[t].len > limit - staged[t].offset)
 				return false;
 			used = Max(used, MAXALIGN(staged[t].offset + staged[t].len));
 		}
 		block->staged = staged;
-		block->base = batch->staging;
+		block->base = batch->staging + from.page;
 		block->size = used;
 	}
 	else
@@ -488,17 +502,14 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 
 		if (from.kind == GPUSCAN_PAGE_LISTED)
 		{
-			for (uint32 t = 0; t < from.ntuples; t++)
-			{
-				if (offsets[t] < FirstOffsetNumber || offsets[t] > MaxHeapTuplesPerPage)
-					return false;
-			}
+			if (!are_line_pointers(offsets, from.ntuples))
+				return false;
 			block->offsets = offsets;
 		}
 		block->size = BLCKSZ;
 		if (from.buffer == InvalidBuffer)
 		{
-			if (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
+			if (from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
 				return false;
 			block->base = batch->staging + from.page;
 		}

@@ -188,7 +188,8 @@ list_wanted(GpuScanWarmTask task)
 
 		for (uint32 i = 0; i < n; i++)
 		{
-			if (rows[i].database == MyDatabaseId && gpuscan_service_device(rows[i].device, &device))
+			if (rows[i].database == MyDatabaseId && rows[i].attnum != 0 &&
+				gpuscan_service_device(rows[i].device, &device))
 				all = add_wanted(all, rows[i].relid, rows[i].attnum, device.device);
 		}
 	}

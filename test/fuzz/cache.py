@@ -211,6 +211,8 @@ class Reader(Session):
             'SELECT count(extra), sum(extra), sum(v) FROM {t}',
             'SELECT id % 100, count(*), sum(v), max(n), count(s) FROM {t} GROUP BY id % 100',
             'SELECT count(*), count(s), min(id), max(v), min(n), max(n), min(d), max(f) FROM {t} WHERE id >= {low}',
+            'SELECT split_part(s, \' \', 2) || k, count(*), sum(length(left(big, 100) || k)) FROM {t} GROUP BY 1',
+            'SELECT count(*), sum(v), count(k || s || extra) FROM {t} WHERE big || k ~ \'7.?1$\'',
             'SELECT count(*), sum(n) FROM {t} WHERE d >= timestamp \'2026-01-01 02:00\' AND v > 0',
             'SELECT id, v, n, d, s, ctid FROM {t} WHERE id BETWEEN {low} AND {low} + 30',
             'SELECT {t}, tableoid::regclass FROM {t} WHERE v BETWEEN {low} - 50000 AND {low} - 49990',

@@ -1,7 +1,8 @@
 """Random SQL expressions of a wanted kind over the columns of a table.
 
 Most of them can be offloaded; a few cannot, and many can raise errors.  Those of
-CALLS are PostgreSQL's, once for each value of a column.
+CALLS are PostgreSQL's, once for each value of a column, or for each row; those of
+ROW_CALLS, of several columns, for each row.
 """
 
 from values import INT_RANGE, KINDS, TYPES, kind_of, value
@@ -34,6 +35,18 @@ CALLS = {'bool': (("({} ~ '[a-c]')", 'text'), ("({} LIKE '%a%')", 'text'), ("({}
          'text': (('upper({})', 'text'), ('left({}, 2)', 'text'), ("concat({}, '!')", 'text'), ('quote_nullable({})', 'text'), ('({}::text)', 'int4'), ('({}::text)', 'date'),
                   ('({}::text)', 'bool'), ("to_char({}, 'YYYY-MM')", 'timestamp'), ('substr({}, 2)', 'bpchar'), ("({} || 'x')", 'text'), ("nullif({}::text, '1')", 'int8')),
          'bpchar': (('lower({})::bpchar', 'bpchar'),)}
+
+# The same of several expressions.
+ROW_CALLS = {'bool': (("({} || {} ~ '[a-c]1')", 'text', 'text'), ('({} < {})', 'text', 'text'), ('(sqrt({}) > {})', 'int4', 'int2'), ("({}::text LIKE '%1%' OR {} ~ 'a')", 'numeric', 'text'),
+                      ('(({}, {}) < (3, 3))', 'int4', 'int2')),
+             'int4': (('length({} || {})', 'text', 'bpchar'), ('({} # {})', 'int4', 'int2'), ('strpos({}, {})', 'text', 'text'), ('(100 / length({} || {}))', 'text', 'text')),
+             'int8': (('({} << {})', 'int8', 'int2'), ('gcd({}, {})', 'int8', 'int4')),
+             'float8': (('atan2({}, {})', 'float8', 'int4'), ("date_part('day', {} - {})", 'timestamp', 'timestamp')),
+             'numeric': (('round({} / nullif({}, 0), 2)', 'numeric', 'int4'), ('width_bucket({}, 0, 10, 5)::numeric(5,1) + {}', 'numeric', 'int2')),
+             'date': (('make_date(2000 + {} % 30, 1, {})', 'int4', 'int2'), ("({} + {} * interval '1 day')::date", 'timestamp', 'int2')),
+             'timestamp': (("date_trunc('month', {} + {} * interval '1 hour')", 'timestamp', 'int2'), ("({} AT TIME ZONE 'Europe/Berlin')", 'timestamptz')),
+             'text': (('({} || {})', 'text', 'text'), ("split_part({}, '1', {})", 'text', 'int2'), ('replace({}, {}, lower({}))', 'text', 'text', 'text'), ('({}::text || {})', 'numeric', 'text'),
+                      ('left(md5({}), {})', 'text', 'int4'), ("(CASE upper({}) WHEN 'A' THEN {} ELSE reverse({}) END)", 'text', 'text', 'text'))}
 
 
 class Expressions:
@@ -82,6 +95,9 @@ class Expressions:
         if kind in CALLS and rng.random() < 0.25:
             call, argument = rng.choice(CALLS[kind])
             return call.format(self.leaf(argument) if rng.random() < 0.7 else self.expression(argument, depth - 1))
+        if kind in ROW_CALLS and rng.random() < 0.15:
+            call, *arguments = rng.choice(ROW_CALLS[kind])
+            return call.format(*(self.leaf(a) if rng.random() < 0.8 else self.expression(a, depth - 1) for a in arguments))
         if kind == 'bool' and rng.random() < 0.75:
             return self.condition(depth)
         own = getattr(self, 'make_' + {'int2': 'integer', 'int4': 'integer', 'int8': 'integer', 'float4': 'float',

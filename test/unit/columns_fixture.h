@@ -14,6 +14,7 @@
 
 static GpuScanDevice *device;
 static uint64_t columns_limit = UINT64_C(1) << 30;
+static uint64_t memory_limit = UINT64_C(4) << 30;
 static bool only_fills = false;
 
 enum
@@ -104,7 +105,7 @@ typedef struct Columns
 	GpuScanBatch batches[MAX_RANGES];
 	GpuScanCachedRange ranges[MAX_RANGES];
 	GpuScanRows runs[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
-	GpuScanCachedSegment segment;
+	GpuScanCachedSegment segments[2];
 } Columns;
 
 static size_t sorted_size;
@@ -151,6 +152,7 @@ begin(const GpuScanProgram *program, const GpuScanLayout *const *layout, Run **r
 	GpuScanRequest *request = NULL;
 
 	options.columns_limit = columns_limit;
+	options.memory_limit = memory_limit;
 	options.only_fills = only_fills;
 	device_ops->begin(device, &options, &request);
 	return request;

@@ -323,7 +323,7 @@ new_layout(const GpuScanAttr *attrs, int natts, int ncolumns, const Missing *mis
 	char *block = aligned_alloc(64, 8192);
 	GpuScanLayout *layout = (GpuScanLayout *) block;
 	uint32_t size = (sizeof(GpuScanLayout) + 15) & ~(size_t) 15;
-	GpuScanColumn columns[MAX_PARTS] = {{0, 0, 0}};
+	GpuScanColumn columns[MAX_PARTS] = {0};
 	uint32_t ignored;
 
 	memset(block, 0, 8192);

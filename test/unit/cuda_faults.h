@@ -97,7 +97,8 @@ counted_host_free(void *pointer)
 	}
 
 FAULTY(module_load, true, (CUmodule * module, const void *image), (module, image))
-FAULTY(stream_create, false, (CUstream * stream, unsigned flags), (stream, flags))
+FAULTY(stream_create, false, (CUstream * stream, unsigned flags, int priority),
+	   (stream, flags, priority))
 FAULTY(stream_synchronize, false, (CUstream stream), (stream))
 FAULTY(copy_to_host, false, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
 	   (dst, src, size, stream))

@@ -31,6 +31,35 @@ make_keyed(bool many)
 	return build_program(b);
 }
 
+/*
+ * By users and a truth, so many that tuples are set apart before they are aggregated,
+ * with values of all sizes; with a filter that keeps half of them, or none
+ */
+static GpuScanProgram *
+make_binned(bool filtered)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t key = add_input(b, C_KEY, GPUSCAN_DECODE_INT4, 0);
+	uint16_t f = add_input(b, C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0);
+	uint16_t price = add_input(b, C_PRICE, GPUSCAN_DECODE_DEC64, 2);
+	uint16_t wide = add_input(b, C_PRICE, GPUSCAN_DECODE_DEC128, 2);
+	uint16_t truth = add_input(b, C_BOOL, GPUSCAN_DECODE_BOOL, 0);
+
+	add_key(b, add_input(b, C_USER, GPUSCAN_DECODE_INT4, 0));
+	add_key(b, truth);
+	if (filtered)
+		b->header.filter =
+			add_instr(b, GPUSCAN_OP_I32_LT, key, add_param(b, GPUSCAN_I32, 20), 0, 0);
+	add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_F64, f, truth);
+	add_agg(b, GPUSCAN_AGG_MIN, key, NO_REG);
+	add_agg(b, GPUSCAN_AGG_SUM_I128, price, NO_REG);
+	add_agg(b, GPUSCAN_AGG_MAX, wide, NO_REG);
+	add_agg(b, GPUSCAN_AGG_BOOL_OR, truth, NO_REG);
+	add_agg(b, GPUSCAN_AGG_COUNT_DISTINCT, key, NO_REG);
+	return build_program(b);
+}
+
 /* One group */
 static GpuScanProgram *
 make_total(void)
@@ -79,7 +108,8 @@ make_summary(int64_t limit)
 
 /*
  * Aggregates columns for the blocks i with i % of < some, pages for the others.
- * Neighbours are one run, but where of == 2.
+ * Neighbours are one run, but where of == 2.  The first range comes alone: the others
+ * have values that it has not.
  */
 static Run *
 run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *table,
@@ -115,13 +145,16 @@ run_cached(const GpuScanProgram *program, const GpuScanLayout *layout, Table *ta
 			row += block->fills ? block->ntuples : 0;
 		}
 	}
-	columns->segment =
-		(GpuScanCachedSegment){.nranges = columns->nranges, .ranges = columns->ranges};
-	device_ops->push_cached(request, &(GpuScanCachedSegment *){&columns->segment}, 1);
+	columns->segments[0] = (GpuScanCachedSegment){.nranges = 1, .ranges = columns->ranges};
+	columns->segments[1] =
+		(GpuScanCachedSegment){.nranges = columns->nranges - 1, .ranges = columns->ranges + 1};
+	for (int i = 0; i < 2; i++)
+		device_ops->push_cached(request, &(GpuScanCachedSegment *){&columns->segments[i]}, 1);
 	for (uint32_t i = 0; i < nbatches; i++)
 		device_ops->push(request, &batches[i]);
 	finish(request, program, run, nbatches);
-	device_ops->forget_segment(device, &columns->segment);
+	for (int i = 0; i < 2; i++)
+		device_ops->forget_segment(device, &columns->segments[i]);
 	free(batches);
 	return run;
 }
@@ -134,8 +167,9 @@ same(const Run *a, const Run *b)
 		   a->stats.tuples == b->stats.tuples && a->stats.passed == b->stats.passed;
 }
 
+/* With so much memory for requests over columns */
 static void
-test_columns(uint32_t n, GpuScanProgram *program, const char *name)
+test_limited(uint32_t n, GpuScanProgram *program, uint64_t limit, const char *name)
 {
 	static const uint32_t parts[][2] = {{1, 1}, {2, 2}, {1, 2}, {2, 3}, {1, 7}, {63, 64}};
 	Table *table = make_table(n, n);
@@ -149,8 +183,12 @@ test_columns(uint32_t n, GpuScanProgram *program, const char *name)
 	ok(expected->finish_code == GPUSCAN_OK && expected->nrows > 0, "%u tuples from pages", n);
 	for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
 	{
-		Run *run = run_cached(program, layout, table, columns, parts[p][0], parts[p][1]);
+		uint64_t saved = memory_limit;
+		Run *run;
 
+		memory_limit = limit;
+		run = run_cached(program, layout, table, columns, parts[p][0], parts[p][1]);
+		memory_limit = saved;
 		ok(same(run, expected), "%u tuples, %u in %u blocks from columns, %s", n, parts[p][0],
 		   parts[p][1], name);
 		release(run);
@@ -160,6 +198,12 @@ test_columns(uint32_t n, GpuScanProgram *program, const char *name)
 	free(program);
 	free(layout);
 	free_table(table);
+}
+
+static void
+test_columns(uint32_t n, GpuScanProgram *program, const char *name)
+{
+	test_limited(n, program, memory_limit, name);
 }
 
 /* A filter that no range passes */
@@ -364,6 +408,13 @@ main(void)
 	test_columns(30000, make_summary(99990), "some from headers");
 	test_columns(170000, make_keyed(true), "many groups");
 	test_columns(170001, make_keyed(true), "many groups, some of which have no columns");
+	for (int filtered = 0; filtered < 2; filtered++)
+	{
+		test_columns(170000, make_binned(filtered), "in bins");
+		test_columns(170001, make_binned(filtered), "in bins, or outside");
+		test_limited(170001, make_binned(filtered), UINT64_C(48) << 20,
+					 "in bins that are emptied in between");
+	}
 	test_skipped_ranges();
 	test_summary();
 	test_unfit();

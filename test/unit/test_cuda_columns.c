@@ -528,12 +528,12 @@ test_segment(GpuScanProgram *program, Table *table, const Columns *expected)
 			.chunks = chunks[r],
 			.dictionaries = (const GpuScanDictionary *const *) columns->dictionaries};
 	}
-	columns->segment =
+	columns->segments[0] =
 		(GpuScanCachedSegment){.nranges = columns->nranges, .ranges = columns->ranges};
 	for (int i = 0; i < 2; i++)
 	{
 		open_lane(&lanes[i], program, table);
-		lanes[i].segment = &columns->segment;
+		lanes[i].segment = &columns->segments[0];
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, prepare_main, &lanes[i]);
@@ -542,7 +542,7 @@ test_segment(GpuScanProgram *program, Table *table, const Columns *expected)
 	ok(lanes[0].code == GPUSCAN_OK && lanes[1].code == GPUSCAN_OK &&
 		   lanes[0].out.ranges == lanes[1].out.ranges,
 	   "two lanes prepare a segment, once");
-	ok(same_segment(&lanes[0].out, &columns->segment, program->ninputs), "it is the segment");
+	ok(same_segment(&lanes[0].out, &columns->segments[0], program->ninputs), "it is the segment");
 	for (uint32_t i = 0; i < program->ninputs; i++)
 	{
 		unsigned cls = GPUSCAN_REG_CLASSES(program)[GPUSCAN_INPUTS(program)[i].reg];
@@ -556,8 +556,8 @@ test_segment(GpuScanProgram *program, Table *table, const Columns *expected)
 	ok(status().memory_columns > before, "it counts as columns");
 	for (int i = 0; i < 2; i++)
 		close_lane(&lanes[i]);
-	device_ops->forget_segment(device, &columns->segment);
-	ok(columns->segment.prepared == NULL, "it is forgotten");
+	device_ops->forget_segment(device, &columns->segments[0]);
+	ok(columns->segments[0].prepared == NULL, "it is forgotten");
 	free_columns(columns);
 	ok(status().memory_used == 0, "all is given back");
 	device_ops->close(device);
@@ -709,7 +709,7 @@ test_faults(GpuScanProgram *program, Table *table, const Columns *expected, cons
 	for (fail_at = 1; !passed && fail_at < 5000; fail_at += STEP, n++)
 	{
 		Columns *columns = calloc(1, sizeof(Columns));
-		Lane lane = {.segment = &columns->segment};
+		Lane lane = {.segment = &columns->segments[0]};
 		GpuScanCode code;
 		Run *run;
 
@@ -727,7 +727,7 @@ test_faults(GpuScanProgram *program, Table *table, const Columns *expected, cons
 			columns->ranges[r] = (GpuScanCachedRange){
 				.chunks = (const GpuScanChunk *const *) expected->chunks[0],
 				.dictionaries = (const GpuScanDictionary *const *) columns->dictionaries};
-		columns->segment =
+		columns->segments[0] =
 			(GpuScanCachedSegment){.nranges = columns->nranges, .ranges = columns->ranges};
 		/* a fill may find a lost context behind a request's good end */
 		if (code == GPUSCAN_OK && open_lane(&lane, program, table))
@@ -741,7 +741,7 @@ test_faults(GpuScanProgram *program, Table *table, const Columns *expected, cons
 		passed = calls < fail_at;
 		error = 0;
 		wrong += count_wrong(columns, expected, passed);
-		device_ops->forget_segment(device, &columns->segment);
+		device_ops->forget_segment(device, &columns->segments[0]);
 		free_columns(columns);
 		leaks += status().memory_used != 0;
 		device_ops->close(device);

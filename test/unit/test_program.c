@@ -138,6 +138,7 @@ typedef struct SampleLayout
 	GpuScanLayout header;
 	GpuScanAttr attrs[5];
 	GpuScanColumn columns[4];
+	GpuScanExpression expression;
 	unsigned char text[8];
 	double number;
 } SampleLayout;
@@ -149,10 +150,10 @@ static const SampleLayout sample_layout = {
 			   .attrs = offsetof(SampleLayout, attrs),
 			   .columns = offsetof(SampleLayout, columns)},
 	.attrs = {{4, 4, 0, 0}, {-2, 1, 0, -1}, {8, 8, 0, 1}, {-1, 4, 0, 3}, {-1, 4, 0, 2}},
-	.columns = {{0, 0, 0},
-				{2, 0, offsetof(SampleLayout, number)},
-				{4, 0, offsetof(SampleLayout, text)},
-				{3, 0, 0}},
+	.columns = {{0, 0, 0, 0},
+				{2, 0, offsetof(SampleLayout, number), 0},
+				{4, 0, offsetof(SampleLayout, text), 0},
+				{3, 0, 0, offsetof(SampleLayout, expression)}},
 	.text = {7 << 2, 0, 0, 0, 'a', 'b', 'c'},
 	.number = 1.5,
 };
@@ -357,6 +358,9 @@ test_layout(void)
 	LAYOUT_REJECTS(columns[1].missing = offsetof(SampleLayout, number) + 4);
 	LAYOUT_REJECTS(columns[1].missing = UINT32_MAX);
 	LAYOUT_REJECTS(columns[1].missing = 4);
+	LAYOUT_REJECTS(columns[3].expression = sizeof(SampleLayout) - 4);
+	LAYOUT_REJECTS(columns[3].expression = UINT32_MAX);
+	LAYOUT_REJECTS(columns[3].expression = 4);
 	LAYOUT_REJECTS(text[0] = 200);
 	LAYOUT_REJECTS(text[0] = 0);
 	LAYOUT_REJECTS(text[0] = 1);

@@ -160,12 +160,15 @@ typedef struct CpuPlan
 	uint64_t nnumbers;		/* how many values they have together; 0: too many, or unknown */
 	struct CpuBits *bits;	/* of each COUNT_DISTINCT */
 	uint32_t nparts;		/* of the groups; each has a partial of its own for cached ranges */
+	uint32_t nbins;			/* by which cached tuples are set apart; 0: they are not */
+	uint32_t bin_shift;		/* a bin is a number without so many bits */
 	GpuScanPass pass;
 	bool needs_check;	/* states must be looked at before the end */
 	bool summarized;	/* headers of chunks may tell what the aggregates need */
 	uint16_t ndistinct; /* COUNT_DISTINCT aggregates */
 	uint32_t threads;
 	uint64_t tuples_expected; /* of each thread; 0: unknown */
+	uint64_t groups_expected; /* 0: unknown */
 } CpuPlan;
 
 /* NULL: out of memory. */
@@ -333,7 +336,7 @@ typedef struct CpuGroups
 	const GpuScanProgram *program;
 	CpuMemory *memory;
 	uint64_t ngroups;
-	uint64_t *slots; /* row << 16 | low bits of the hash; 0: empty */
+	uint64_t *slots; /* row << 16 | low bits of the hash; 0: empty; NULL before the first search */
 	uint32_t log2_slots;
 	uint32_t skip_bits; /* leading bits that all hashes here share */
 	CpuRowChunk *first;
@@ -360,6 +363,9 @@ extern void gpuscan_cpu_groups_init(CpuGroups *groups, const GpuScanProgram *pro
 
 /* Makes room for that many groups in all; false: out of memory. */
 extern bool gpuscan_cpu_groups_reserve(CpuGroups *groups, uint64_t ngroups);
+
+/* Makes the group of the i-th key, which is not there yet; NULL: out of memory. */
+extern char *gpuscan_cpu_groups_add(CpuGroups *groups, const CpuKeys *keys, uint32_t i);
 
 /* Finds or makes the group of each key; false: out of memory. */
 extern bool gpuscan_cpu_groups_find(CpuGroups *groups, const CpuKeys *keys, char **rows);
@@ -469,7 +475,10 @@ typedef struct CpuPartial
 	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
 	char **index;  /* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
+	struct CpuBins *bins;  /* for tuples that are aggregated later, or NULL */
+	bool binned;		   /* it was tried to make them */
 	CpuRegister *new_keys; /* of tuples that have no row there */
+	uint64_t tuples_seen;  /* of its part, but for those in bins */
 	CpuDistinct *sets;	   /* one for each COUNT_DISTINCT */
 	CpuPairs *pairs;
 	uint32_t ndeferred; /* of the batch run last */
@@ -507,11 +516,39 @@ extern void gpuscan_cpu_index_free(CpuPartial *partial);
 /* True if it can be asked about the tuples at hand; then it needs no text that is only a key. */
 extern bool gpuscan_cpu_index_applies(const CpuPartial *partial);
 
-/* Lists the chunk's tuples that belong to the partial's part of the groups; returns how many. */
+/* Finds the numbers of the chunk's tuples; those outside have the last one. */
+extern GpuScanCode gpuscan_cpu_index_number(CpuPartial *partial);
+
+/*
+ * Lists the chunk's tuples that belong to the partial's part of the groups, and
+ * finds their numbers; returns how many.
+ */
 extern uint32_t gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept);
 
-/* Finds or makes the groups of the chunk's tuples, and their numbers. */
+/* Finds or makes the groups of the chunk's tuples, whose numbers are there. */
 extern GpuScanCode gpuscan_cpu_index_find(CpuPartial *partial);
+
+/*
+ * The same of any numbers but the last, of keys that are no texts.  False: out of
+ * memory.
+ */
+extern bool
+gpuscan_cpu_index_find_numbers(CpuPartial *partial, const uint32_t *numbers, uint32_t n);
+
+/*
+ * Bins, bins.c
+ */
+typedef struct CpuBins CpuBins;
+
+/* If the plan has bins and there is memory for them */
+extern void gpuscan_cpu_bins_create(CpuPartial *partial);
+extern void gpuscan_cpu_bins_free(CpuPartial *partial);
+
+/* Sets the chunk's tuples apart, whose numbers are there and not the last. */
+extern GpuScanCode gpuscan_cpu_bins_add(CpuPartial *partial);
+
+/* Aggregates all that is in bins, if there are any. */
+extern GpuScanCode gpuscan_cpu_bins_empty(CpuPartial *partial);
 
 /* Makes the columns of a batch whose blocks are valid, fill.c. */
 extern void gpuscan_cpu_fill(CpuPartial *partial, const GpuScanBatch *batch);
@@ -535,10 +572,10 @@ typedef struct CpuMerge
 	uint32_t ntables;
 } CpuMerge;
 
-#define CPU_MERGE_STEPS 3
+#define CPU_MERGE_STEPS 4
 
-extern GpuScanCode gpuscan_cpu_merge_start(CpuMerge *merge);
-extern uint32_t gpuscan_cpu_merge_num_tasks(const CpuMerge *merge, int step);
+/* Starts a step, which may have no tasks. */
+extern GpuScanCode gpuscan_cpu_merge_start(CpuMerge *merge, int step, uint32_t *ntasks);
 extern GpuScanCode gpuscan_cpu_merge_task(CpuMerge *merge, int step, uint32_t task);
 
 /* After the last step. */

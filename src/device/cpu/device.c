@@ -430,9 +430,10 @@ next_step(GpuScanRequest *request)
 	{
 		request->step++;
 		request->next_task = 0;
-		request->ntasks = request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK
-							  ? gpuscan_cpu_merge_num_tasks(&request->merge, request->step)
-							  : 0;
+		request->ntasks = 0;
+		if (request->step < CPU_MERGE_STEPS && request->code == GPUSCAN_OK)
+			request->code =
+				gpuscan_cpu_merge_start(&request->merge, request->step, &request->ntasks);
 	} while (request->ntasks == 0 && request->step < CPU_MERGE_STEPS);
 	if (request->ntasks > 0)
 	{
@@ -465,8 +466,6 @@ start_merge(GpuScanRequest *request)
 	for (uint32_t part = 0; part < request->plan->nparts; part++)
 		nparts += request->parts[part] != NULL;
 	request->merge.disjoint = nparts == request->npartials;
-	if (request->code == GPUSCAN_OK)
-		request->code = gpuscan_cpu_merge_start(&request->merge);
 	next_step(request);
 }
 

@@ -199,6 +199,22 @@ store_keys(CpuGroups *groups, const CpuKeys *keys, uint32_t i, char *row)
 	return true;
 }
 
+char *
+gpuscan_cpu_groups_add(CpuGroups *groups, const CpuKeys *keys, uint32_t i)
+{
+	char *row;
+
+	/* without slots it is the first search that makes them, of all rows */
+	if (groups->slots != NULL && !gpuscan_cpu_groups_reserve(groups, groups->ngroups + 1))
+		return NULL;
+	row = add_row(groups);
+	if (row == NULL || !store_keys(groups, keys, i, row))
+		return NULL;
+	if (groups->slots != NULL)
+		place_row(groups, row, keys->hashes[i]);
+	return row;
+}
+
 /* Finds or makes the group of tuple i; NULL: out of memory. */
 static char *
 find_or_add(CpuGroups *groups, const CpuKeys *keys, uint32_t i)

@@ -33,6 +33,16 @@
 /* Every part looks at the keys of all tuples. */
 #define MAX_PARTS 8
 
+/* Groups whose numbers differ in no more than these last bits are of one part, so that
+ * parts share no lines of arrays. */
+#define PART_SHIFT 6
+
+/* What a bin's groups take, so that they stay in the L2 cache, and how many bins there are,
+ * of all of which a line is being written. */
+#define BIN_BYTES ((uint64_t) 512 * 1024)
+#define MIN_BINS 4
+#define MAX_BINS 512
+
 /* Of the request's limit, what an array or bits may take */
 #define MEMORY_SHARE 8
 
@@ -194,6 +204,35 @@ create_bits(CpuPlan *plan, GpuScanCachedSegment *const *segments, uint32_t nsegm
 	}
 }
 
+/* Whether tuples are set apart by their groups before they are aggregated, bins.c */
+static void
+plan_bins(CpuPlan *plan)
+{
+	const GpuScanProgram *program = plan->program;
+	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
+	uint64_t group_size = program->row_size + sizeof(char *);
+	uint64_t size;
+
+	for (int d = 0; plan->nnumbers > 0 && d < plan->ndistinct; d++)
+		group_size += plan->bits[d].size / plan->nnumbers;
+	size = plan->nnumbers * group_size / plan->nparts;
+	for (int i = 0; i < plan->nlast; i++)
+	{
+		/* they refer to what is overwritten */
+		if (classes[plan->last[i]] == GPUSCAN_TEXT)
+			return;
+	}
+	/* a few groups of many numbers are in the cache anyway */
+	if (size < MIN_BINS * BIN_BYTES ||
+		(plan->groups_expected > 0 &&
+		 plan->groups_expected * group_size / plan->nparts < MIN_BINS * BIN_BYTES))
+		return;
+	while (plan->nnumbers >> plan->bin_shift >= MAX_BINS ||
+		   size / ((plan->nnumbers >> plan->bin_shift) + 1) < BIN_BYTES)
+		plan->bin_shift++;
+	plan->nbins = (uint32_t) (plan->nnumbers >> plan->bin_shift) + 1;
+}
+
 void
 gpuscan_cpu_plan_numbers(CpuPlan *plan, GpuScanCachedSegment *const *segments, uint32_t nsegments,
 						 CpuMemory *memory)
@@ -225,6 +264,7 @@ gpuscan_cpu_plan_numbers(CpuPlan *plan, GpuScanCachedSegment *const *segments, u
 		program->filter == GPUSCAN_NO_REGISTER && plan->threads <= MAX_PARTS)
 		plan->nparts = plan->threads;
 	create_bits(plan, segments, nsegments, ntuples, memory);
+	plan_bins(plan);
 }
 
 void
@@ -267,13 +307,7 @@ gpuscan_cpu_index_create(CpuPartial *partial)
 	if (partial->new_keys == NULL)
 		return false;
 	partial->index = gpuscan_cpu_alloc(partial->memory, index_size(plan->nnumbers));
-	if (partial->index == NULL)
-		return false;
-
-	/* growing a large table is a good part of filling it; without room it does grow */
-	if (plan->nparts > 1)
-		(void) gpuscan_cpu_groups_reserve(&partial->groups, plan->nnumbers / plan->nparts);
-	return true;
+	return partial->index != NULL;
 }
 
 void
@@ -396,8 +430,11 @@ number_keys(CpuPartial *partial, uint32_t n, uint32_t *numbers, uint8_t *outside
 			read_codes(partial, plan->input_of_reg[key[k].reg], n, codes, &reg);
 			reg.values = codes;
 		}
-		memcpy(before, numbers, n * sizeof(uint32_t));
-		memcpy(outside_before, outside, n);
+		if (!reg.clean)
+		{
+			memcpy(before, numbers, n * sizeof(uint32_t));
+			memcpy(outside_before, outside, n);
+		}
 		add_digits(key[k].cls, domain, reg.values, n, numbers, outside);
 		for (uint32_t i = 0; !reg.clean && i < n; i++)
 		{
@@ -438,12 +475,25 @@ load_new_keys(CpuPartial *partial, const uint16_t *some, uint32_t n)
 	}
 }
 
+GpuScanCode
+gpuscan_cpu_index_number(CpuPartial *partial)
+{
+	uint32_t *numbers = partial->numbers;
+	uint8_t outside[CPU_CHUNK];
+
+	if (!number_keys(partial, partial->tuples.n, numbers, outside))
+		return GPUSCAN_LEFT_TO_POSTGRES;
+	for (uint32_t i = 0; i < partial->tuples.n; i++)
+		numbers[i] = outside[i] ? (uint32_t) partial->plan->nnumbers : numbers[i];
+	return GPUSCAN_OK;
+}
+
 uint32_t
 gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
 {
 	uint32_t nparts = partial->plan->nparts;
 	uint32_t part = partial->part;
-	uint32_t numbers[CPU_CHUNK];
+	uint32_t *numbers = partial->numbers;
 	uint8_t outside[CPU_CHUNK];
 	uint32_t n = 0;
 
@@ -451,28 +501,23 @@ gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
 	(void) number_keys(partial, partial->tuples.n, numbers, outside);
 	for (uint32_t i = 0; i < partial->tuples.n; i++)
 	{
+		uint32_t number = numbers[i];
+
 		kept[n] = (uint16_t) i;
-		n += (uint64_t) (numbers[i] * UINT32_C(2654435761)) * nparts >> 32 == part;
+		numbers[n] = outside[i] ? (uint32_t) partial->plan->nnumbers : number;
+		n += (uint64_t) ((number >> PART_SHIFT) * UINT32_C(2654435761)) * nparts >> 32 == part;
 	}
 	return n;
 }
 
-GpuScanCode
-gpuscan_cpu_index_find(CpuPartial *partial)
+/* Looks for the rows of numbers; lists those that have none, and returns how many. */
+static uint32_t
+look_up(CpuPartial *partial, const uint32_t *numbers, uint32_t n, uint16_t *missing)
 {
 	const CpuPlan *plan = partial->plan;
-	uint32_t n = partial->tuples.n;
 	char **index = partial->index;
-	char *found[CPU_CHUNK];
-	uint32_t *numbers = partial->numbers;
-	uint8_t outside[CPU_CHUNK];
-	uint16_t missing[CPU_CHUNK];
 	uint32_t nmissing = 0;
 
-	if (!number_keys(partial, n, numbers, outside))
-		return GPUSCAN_LEFT_TO_POSTGRES;
-	for (uint32_t i = 0; i < n; i++)
-		numbers[i] = outside[i] ? (uint32_t) plan->nnumbers : numbers[i];
 	if (plan->nnumbers > FEW_NUMBERS)
 	{
 		for (uint32_t i = 0; i < n; i++)
@@ -489,9 +534,20 @@ gpuscan_cpu_index_find(CpuPartial *partial)
 		for (uint32_t i = 0; i < n; i++)
 			cpu_prefetch_row(partial->rows[i], plan->program->row_size);
 	}
+	return nmissing;
+}
+
+GpuScanCode
+gpuscan_cpu_index_find(CpuPartial *partial)
+{
+	const CpuPlan *plan = partial->plan;
+	const uint32_t *numbers = partial->numbers;
+	char *found[CPU_CHUNK];
+	uint16_t missing[CPU_CHUNK];
+	uint32_t nmissing = look_up(partial, numbers, partial->tuples.n, missing);
+
 	if (nmissing == 0)
 		return GPUSCAN_OK;
-
 	load_new_keys(partial, missing, nmissing);
 	if (!gpuscan_cpu_keys_load(&partial->keys, plan->program, partial->new_keys, nmissing))
 		return GPUSCAN_LEFT_TO_POSTGRES;
@@ -501,7 +557,66 @@ gpuscan_cpu_index_find(CpuPartial *partial)
 	{
 		partial->rows[missing[i]] = found[i];
 		if (numbers[missing[i]] < plan->nnumbers)
-			index[numbers[missing[i]]] = found[i];
+			partial->index[numbers[missing[i]]] = found[i];
 	}
 	return GPUSCAN_OK;
+}
+
+/* Makes the keys of some of the numbers. */
+static void
+make_new_keys(CpuPartial *partial, const uint32_t *numbers, const uint16_t *some, uint32_t n)
+{
+	const CpuPlan *plan = partial->plan;
+	const GpuScanKey *key = GPUSCAN_KEYS(plan->program);
+	uint32_t left[CPU_CHUNK];
+
+	for (uint32_t i = 0; i < n; i++)
+		left[i] = numbers[some[i]];
+	for (int k = plan->program->nkeys - 1; k >= 0; k--)
+	{
+		CpuRegister *reg = &partial->new_keys[k];
+		uint32_t size = (uint32_t) plan->domains[k].size;
+		uint8_t any = 0;
+
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint32_t digit = left[i] % (size + 1);
+			uint64_t value = plan->domains[k].first + digit;
+
+			left[i] /= size + 1;
+			any |= reg->own[i] = digit == size ? GPUSCAN_NULL : 0;
+			if (key[k].cls == GPUSCAN_BOOL)
+				((uint8_t *) reg->values)[i] = (uint8_t) value;
+			else if (key[k].cls == GPUSCAN_I32)
+				((int32_t *) reg->values)[i] = (int32_t) value;
+			else
+				((int64_t *) reg->values)[i] = (int64_t) value;
+		}
+		cpu_set_flags(reg, any);
+	}
+}
+
+bool
+gpuscan_cpu_index_find_numbers(CpuPartial *partial, const uint32_t *numbers, uint32_t n)
+{
+	uint16_t missing[CPU_CHUNK];
+	uint32_t nmissing = look_up(partial, numbers, n, missing);
+
+	if (nmissing == 0)
+		return true;
+	make_new_keys(partial, numbers, missing, nmissing);
+	(void) gpuscan_cpu_keys_load(&partial->keys, partial->plan->program, partial->new_keys,
+								 nmissing);
+	for (uint32_t i = 0; i < nmissing; i++)
+	{
+		char **row = &partial->index[numbers[missing[i]]];
+
+		/* unless the block has it twice */
+		if (*row == NULL)
+			*row = gpuscan_cpu_groups_add(&partial->groups, &partial->keys, i);
+		if (*row == NULL)
+			return false;
+		partial->rows[missing[i]] = *row;
+	}
+	return true;
 }

@@ -7,14 +7,15 @@
  * of hashes, so the merge goes by ranges of hashes that have nothing to do with
  * each other: its partitions, one final table and one task each.
  *
- * Step 0 merges groups.  A row that was merged keeps, in place of its key, the
- * address of the final row.  Step 1 merges the sets of count(DISTINCT), whose
+ * Step 0 completes the partial tables by the tuples that still are in bins.
+ * Step 1 merges groups.  A row that was merged keeps, in place of its key, the
+ * address of the final row.  Step 2 merges the sets of count(DISTINCT), whose
  * pairs find their group by that address; these partitions are ranges of the
  * pairs' hashes, so that one large group is spread over threads as well.
- * Step 2 makes the states final.
+ * Step 3 makes the states final.
  *
  * Where one thread did all the work its table is the final one, and where each did
- * that of a part of the groups all their tables are: steps 0 and 1 have no tasks.
+ * that of a part of the groups all their tables are: steps 1 and 2 have no tasks.
  *
  * Entries come in the order of their hashes, which would pile them up at the
  * front of a small table that grows on the way: final tables start with room
@@ -34,7 +35,7 @@
 /* Where a row that was merged keeps its final row. */
 #define FORWARD(row) (*(char **) ((row) + sizeof(uint64_t)))
 
-/* What one task of step 0 or 1 needs. */
+/* What one task of step 1 or 2 needs. */
 typedef struct Scratch
 {
 	CpuKeys keys;
@@ -50,8 +51,9 @@ partition_of(uint32_t hash, uint32_t bits)
 	return (uint32_t) ((uint64_t) hash << bits >> 32);
 }
 
-GpuScanCode
-gpuscan_cpu_merge_start(CpuMerge *merge)
+/* Before step 1: makes the final tables. */
+static GpuScanCode
+create_tables(CpuMerge *merge)
 {
 	const GpuScanProgram *program = merge->plan->program;
 	uint64_t entries = 0;
@@ -62,7 +64,6 @@ gpuscan_cpu_merge_start(CpuMerge *merge)
 		for (int d = 0; d < merge->plan->ndistinct; d++)
 			entries += merge->partials[i]->sets[d].nentries;
 	}
-	merge->disjoint |= merge->npartials == 1;
 	if (!merge->disjoint && entries >= PARTITION_MIN_ENTRIES)
 		merge->bits = CPU_PARTITION_BITS;
 
@@ -89,18 +90,43 @@ gpuscan_cpu_merge_start(CpuMerge *merge)
 	return GPUSCAN_OK;
 }
 
-uint32_t
-gpuscan_cpu_merge_num_tasks(const CpuMerge *merge, int step)
+GpuScanCode
+gpuscan_cpu_merge_start(CpuMerge *merge, int step, uint32_t *ntasks)
 {
+	GpuScanCode code = step == 1 ? create_tables(merge) : GPUSCAN_OK;
+
+	*ntasks = 0;
+	if (code != GPUSCAN_OK)
+		return code;
 	switch (step)
 	{
 		case 0:
-			return merge->disjoint ? 0 : merge->ntables;
+			merge->disjoint |= merge->npartials == 1;
+			*ntasks = merge->plan->nbins > 0 ? merge->npartials : 0;
+			break;
 		case 1:
-			return !merge->disjoint ? (uint32_t) merge->plan->ndistinct << merge->bits : 0;
+			*ntasks = merge->disjoint ? 0 : merge->ntables;
+			break;
+		case 2:
+			*ntasks = merge->disjoint ? 0 : (uint32_t) merge->plan->ndistinct << merge->bits;
+			break;
 		default:
-			return merge->plan->needs_check ? merge->ntables : 0;
+			*ntasks = merge->plan->needs_check ? merge->ntables : 0;
 	}
+	return GPUSCAN_OK;
+}
+
+/* Aggregates what a partial has in bins; a merge needs the slots of its table as well. */
+static GpuScanCode
+complete_partial(CpuMerge *merge, CpuPartial *partial)
+{
+	GpuScanCode code = gpuscan_cpu_bins_empty(partial);
+
+	gpuscan_cpu_bins_free(partial);
+	if (code == GPUSCAN_OK && !merge->disjoint && partial->groups.ngroups > 0 &&
+		!gpuscan_cpu_groups_reserve(&partial->groups, partial->groups.ngroups))
+		code = GPUSCAN_OUT_OF_MEMORY;
+	return code;
 }
 
 /* Takes the keys of the collected rows; they were hashed before. */
@@ -360,13 +386,15 @@ gpuscan_cpu_merge_task(CpuMerge *merge, int step, uint32_t task)
 	Scratch *scratch;
 	GpuScanCode code;
 
-	if (step == 2)
+	if (step == 0)
+		return complete_partial(merge, merge->partials[task]);
+	if (step == 3)
 		return finish_table(merge, &merge->tables[task]);
 
 	scratch = calloc(1, sizeof(Scratch));
 	if (scratch == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
-	if (step == 0)
+	if (step == 1)
 		code = merge_groups(merge, task, scratch);
 	else
 		code = merge_sets(merge, task >> merge->bits, task & ((1U << merge->bits) - 1), scratch);

@@ -88,7 +88,7 @@ create_aggregation(CpuPartial *partial)
 		if (partial->plan->bits[set].words != NULL)
 			partial->sets[set].bits = &partial->plan->bits[set];
 		partial->sets[set].tuples_expected = partial->plan->tuples_expected;
-		partial->sets[set++].tuples_seen = &partial->stats.tuples;
+		partial->sets[set++].tuples_seen = &partial->tuples_seen;
 	}
 	return true;
 }
@@ -128,6 +128,7 @@ gpuscan_cpu_partial_free(CpuPartial *partial)
 	gpuscan_cpu_arena_free(&partial->groups.texts);
 	gpuscan_cpu_keys_free(&partial->keys, partial->plan->program);
 	gpuscan_cpu_index_free(partial);
+	gpuscan_cpu_bins_free(partial);
 	free(partial->sets);
 	free(partial->pairs);
 	free(partial->tuples.located);
@@ -274,8 +275,6 @@ find_groups(CpuPartial *partial)
 	const CpuPlan *plan = partial->plan;
 	CpuTuples *tuples = &partial->tuples;
 
-	if (gpuscan_cpu_index_applies(partial))
-		return gpuscan_cpu_index_find(partial);
 	if (!load_keys(partial))
 		return GPUSCAN_LEFT_TO_POSTGRES;
 	if (plan->pass.mask != 0)
@@ -388,6 +387,24 @@ select_tuples(CpuPartial *partial, const CpuRegister *filter, uint16_t *kept, ui
 	return code;
 }
 
+/*
+ * Finds the groups of the chunk's tuples by number, or keeps the tuples in bins
+ * until later.
+ */
+static GpuScanCode
+find_numbers(CpuPartial *partial, bool *later)
+{
+	GpuScanCode code = takes_part(partial) ? GPUSCAN_OK : gpuscan_cpu_index_number(partial);
+	uint32_t most = 0;
+
+	if (code != GPUSCAN_OK)
+		return code;
+	for (uint32_t i = 0; i < partial->tuples.n; i++)
+		most = partial->numbers[i] > most ? partial->numbers[i] : most;
+	*later = partial->cached != NULL && partial->bins != NULL && most < partial->plan->nnumbers;
+	return *later ? gpuscan_cpu_bins_add(partial) : gpuscan_cpu_index_find(partial);
+}
+
 /* Runs the second phase over the tuples that were kept. */
 static GpuScanCode
 aggregate_chunk(CpuPartial *partial)
@@ -399,7 +416,10 @@ aggregate_chunk(CpuPartial *partial)
 	char *single = NULL;
 
 	if (takes_part(partial))
+	{
 		keep_part(partial);
+		partial->tuples_seen += tuples->n;
+	}
 	if (tuples->n == 0)
 		return GPUSCAN_OK;
 	load_inputs(partial, CPU_REST);
@@ -424,9 +444,11 @@ aggregate_chunk(CpuPartial *partial)
 	}
 	else
 	{
-		GpuScanCode code = find_groups(partial);
+		bool later = false;
+		GpuScanCode code = gpuscan_cpu_index_applies(partial) ? find_numbers(partial, &later)
+															  : find_groups(partial);
 
-		if (code != GPUSCAN_OK)
+		if (code != GPUSCAN_OK || later)
 			return code;
 	}
 	return gpuscan_cpu_advance(program, partial->registers, tuples->n, partial->rows,
@@ -452,6 +474,8 @@ run_chunk(CpuPartial *partial)
 
 	if (!takes_part(partial) || partial->part == 0)
 		partial->stats.tuples += tuples->n;
+	if (!takes_part(partial))
+		partial->tuples_seen += tuples->n;
 	load_inputs(partial, CPU_FILTER);
 	gpuscan_cpu_eval(program, phase, partial->registers, tuples->n);
 	code = select_tuples(
@@ -566,6 +590,9 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 		partial->glances++;
 		return code;
 	}
+	if (!partial->binned)
+		gpuscan_cpu_bins_create(partial);
+	partial->binned = true;
 	tuples->n = 0;
 	partial->cached = range;
 	partial->hits = hits;

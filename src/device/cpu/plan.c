@@ -334,6 +334,7 @@ gpuscan_cpu_plan_create(const GpuScanRequestOptions *options)
 	plan->threads = options->threads;
 	plan->nparts = 1;
 	plan->tuples_expected = options->tuples_expected / plan->threads;
+	plan->groups_expected = options->groups_expected;
 	classify_aggregates(plan);
 	plan->bits = calloc((size_t) plan->ndistinct + 1, sizeof(CpuBits));
 	if (plan->bits == NULL || !create_phases(plan) || !create_layouts(plan, options))

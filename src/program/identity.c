@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * identity.c
+ *	  Expressions over a relation's columns, as columns of their own.
+ *
+ * What an expression's value depends on beside the bytes of a tuple makes up its identity, the
+ * SHA-256 of:
+ *
+ *	 - the expression, as PostgreSQL writes down a tree of nodes: functions and collations by
+ *	   OID, constants, and the relation's own attribute numbers with their types;
+ *	 - where these attributes lie in a tuple, which the attributes before them say, and the
+ *	   value of tuples that end before them;
+ *	 - the setting timezone_abbreviations, which immutable functions read.
+ *
+ * What does not matter is taken out: where it stood in a query's text, and in its range table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "gpuscan.h"
+
+#include "access/attmap.h"
+#include "access/tupdesc_details.h"
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "nodes/nodeFuncs.h"
+#include "program/identity.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/ruleutils.h"
+
+bool
+gpuscan_identity_missing(TupleDesc desc, int attnum, Datum *value)
+{
+	Form_pg_attribute att = TupleDescAttr(desc, attnum);
+	const AttrMissing *missing;
+
+	if (!att->atthasmissing || desc->constr == NULL || desc->constr->missing == NULL)
+		return false;
+
+	missing = &desc->constr->missing[attnum];
+	if (!missing->am_present)
+		return false;
+
+	*value = missing->am_value;
+	if (att->attlen == -1)
+		*value = PointerGetDatum(PG_DETOAST_DATUM(*value));
+	return true;
+}
+
+/* Makes the parent's columns those of a relation, by the map, if it is another. */
+static Node *
+own_columns_mutator(Node *node, void *context)
+{
+	const AttrMap *map = context;
+	Var *var;
+
+	if (node == NULL || !IsA(node, Var))
+		return expression_tree_mutator(node, own_columns_mutator, context);
+	var = copyObject((Var *) node);
+	var->varno = 1;
+	var->varnosyn = 0;
+	var->varattnosyn = 0;
+	if (map != NULL)
+		var->varattno = map->attnums[var->varattno - 1];
+	return (Node *) var;
+}
+
+List *
+gpuscan_identity_own(Relation rel, Relation parent, List *expressions)
+{
+	AttrMap *map = NULL;
+	List *own;
+
+	if (rel != parent && expressions != NIL)
+		map = build_attrmap_by_name(RelationGetDescr(rel), RelationGetDescr(parent));
+	own = (List *) own_columns_mutator((Node *) expressions, map);
+	fix_opfuncids((Node *) own);
+	if (map != NULL)
+		free_attrmap(map);
+	return own;
+}
+
+/* The tree's text without the numbers behind ":location", in place. */
+static void
+forget_locations(char *text)
+{
+	static const char location[] = ":location ";
+	char *to = text;
+
+	for (const char *from = text; *from != '\0';)
+	{
+		if (strncmp(from, location, strlen(location)) == 0)
+		{
+			from += strlen(location);
+			from += strspn(from, "-0123456789");
+		}
+		else
+			*to++ = *from++;
+	}
+	*to = '\0';
+}
+
+/* Marks the attributes that an expression reads. */
+static bool
+attributes_walker(Node *node, void *context)
+{
+	bool *used = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		used[((Var *) node)->varattno - 1] = true;
+	return expression_tree_walker(node, attributes_walker, context);
+}
+
+/* Adds where attributes lie that the expression reads, and what they are where they are missing. */
+static void
+append_attributes(StringInfo text, TupleDesc desc, Expr *expr)
+{
+	bool *used = palloc0(desc->natts * sizeof(bool));
+	int last = desc->natts - 1;
+
+	(void) attributes_walker((Node *) expr, used);
+	while (!used[last])
+		last--;
+	for (int i = 0; i <= last; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Datum value;
+
+		appendStringInfo(text, "%d%c", att->attlen, att->attalign);
+		if (used[i] && gpuscan_identity_missing(desc, i, &value))
+		{
+			appendStringInfoChar(text, '=');
+			if (att->attbyval)
+				appendBinaryStringInfo(text, (char *) &value, sizeof(value));
+			else
+				appendBinaryStringInfo(text, DatumGetPointer(value),
+									   datumGetSize(value, false, att->attlen));
+		}
+	}
+	pfree(used);
+}
+
+static void
+hash_text(const StringInfoData *text, uint8 *hash)
+{
+	pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
+
+	StaticAssertStmt(sizeof(((GpuScanExpression *) 0)->identity) == PG_SHA256_DIGEST_LENGTH,
+					 "an identity is a SHA-256");
+	if (context == NULL || pg_cryptohash_init(context) < 0 ||
+		pg_cryptohash_update(context, (uint8 *) text->data, text->len) < 0 ||
+		pg_cryptohash_final(context, hash, PG_SHA256_DIGEST_LENGTH) < 0)
+		elog(ERROR, "could not hash an expression");
+	pg_cryptohash_free(context);
+}
+
+void
+gpuscan_identity_set(Relation rel, Expr *expr, GpuScanExpression *expression)
+{
+	const char *abbreviations = GetConfigOption("timezone_abbreviations", true, false);
+	char *tree = nodeToString(expr);
+	StringInfoData text;
+
+	memset(expression, 0, sizeof(*expression));
+	forget_locations(tree);
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s\n%s\n", tree, abbreviations != NULL ? abbreviations : "");
+	append_attributes(&text, RelationGetDescr(rel), expr);
+	hash_text(&text, expression->identity);
+	pfree(tree);
+	pfree(text.data);
+}
+
+void
+gpuscan_identity_name(Relation rel, Expr *expr, GpuScanExpression *expression)
+{
+	static const char dots[] = "...";
+	List *names = deparse_context_for(RelationGetRelationName(rel), RelationGetRelid(rel));
+	char *text = deparse_expression((Node *) expr, names, false, false);
+	int len = strlen(text);
+
+	if (len >= (int) sizeof(expression->text))
+	{
+		len = pg_mbcliplen(text, len, sizeof(expression->text) - sizeof(dots));
+		memcpy(expression->text + len, dots, sizeof(dots));
+	}
+	memcpy(expression->text, text, len);
+	pfree(text);
+}
