@@ -98,6 +98,7 @@ extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *ker
 typedef struct CudaSeek
 {
 	uint64_t *hits;
+	uint32_t map_page;
 	uint32_t nsegments;
 	GpuScanCachedSegment *segments[];
 } CudaSeek;

@@ -28,7 +28,8 @@ gpuscan_cuda_seek(GpuScanRequest *request, const GpuScanSeek *from)
 		free(seek);
 		return GPUSCAN_OUT_OF_MEMORY;
 	}
-	*seek = (CudaSeek){.hits = from->hits, .nsegments = from->nsegments};
+	*seek =
+		(CudaSeek){.hits = from->hits, .map_page = from->map_page, .nsegments = from->nsegments};
 	memcpy(seek->segments, from->segments, size);
 	*batch = (CudaBatch){.request = request, .batch = {.tag = from->tag}, .seek = seek, .parts = 1};
 
@@ -67,8 +68,10 @@ gpuscan_cuda_seek_find_all(const CudaSeek *seek)
 {
 	for (uint32_t s = 0; s < seek->nsegments; s++)
 	{
+		uint64_t *hits = gpuscan_seek_hits(seek->hits, seek->map_page, seek->segments[s]);
+
 		for (uint32_t r = 0; r < seek->segments[s]->nranges; r++)
-			seek->hits[s * GPUSCAN_MAP_RANGES + seek->segments[s]->ranges[r].number] = UINT64_MAX;
+			hits[seek->segments[s]->ranges[r].number] = UINT64_MAX;
 	}
 }
 
@@ -80,7 +83,9 @@ gpuscan_cuda_seek_hand_out(const CudaSlot *slot)
 
 	for (uint32_t s = 0; slot->nranges > 0 && s < seek->nsegments; s++)
 	{
+		uint64_t *hits = gpuscan_seek_hits(seek->hits, seek->map_page, seek->segments[s]);
+
 		for (uint32_t r = 0; r < seek->segments[s]->nranges; r++)
-			seek->hits[s * GPUSCAN_MAP_RANGES + seek->segments[s]->ranges[r].number] = *words++;
+			hits[seek->segments[s]->ranges[r].number] = *words++;
 	}
 }

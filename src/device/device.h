@@ -119,24 +119,32 @@ typedef struct GpuScanCachedRange
  */
 typedef struct GpuScanCachedSegment
 {
+	uint32_t map_page; /* whose ranges they are */
 	uint32_t nranges;
 	const GpuScanCachedRange *ranges;
 	void *prepared;
 } GpuScanCachedSegment;
 
 /*
- * Cached ranges of a scan, to learn which blocks are worth reading.  Segment i has
- * the words from hits + i * GPUSCAN_MAP_RANGES on, all 0; in that of a range, by
- * its number, the device sets the bit of each block that has a row which the
+ * Cached ranges of a scan, to learn which blocks are worth reading.  There is a word for
+ * each range of the map pages from `map_page` on, all 0; in that of a range the device sets the bit of each block that has a row which the
  * filter keeps, or whose filter ends in an error flag.
  */
 typedef struct GpuScanSeek
 {
 	GpuScanCachedSegment *const *segments;
 	uint32_t nsegments;
+	uint32_t map_page;
 	uint64_t *hits; /* stay in place until batch_done */
 	void *tag;
 } GpuScanSeek;
+
+/* The words of a segment's map page, each range's at its number */
+static inline uint64_t *
+gpuscan_seek_hits(uint64_t *hits, uint32_t map_page, const GpuScanCachedSegment *segment)
+{
+	return hits + (size_t) (segment->map_page - map_page) * GPUSCAN_MAP_RANGES;
+}
 
 typedef struct GpuScanRequestStats
 {

@@ -111,8 +111,7 @@ struct GpuScanCacheUse
 	Column ***columns;				   /* of each layout and input */
 	GpuScanDictionary ***dictionaries; /* the same */
 	List *segments;					   /* Segments that it uses */
-	GpuScanCachedSegment **answers; /* of those, that the device has not been given yet; of a scan
-										* one for each map page */
+	GpuScanCachedSegment **answers;	   /* of those, that the device has not been given yet */
 	uint32 nanswers;
 	uint32 max_answers;
 	uint32 reloads_left;

@@ -15,7 +15,7 @@
  * The backend then asks again with those LSNs, in the order of the blocks.
  *
  * A scan is told, where these questions are answered from the cache, which of the blocks
- * have a row that it may want: a word for each range of the pages that are answered, in the order of the
+ * have a row that it may want: a word for each range of the pages asked about, in the order of the
  * question, where LSNs were.  A survey of its is answered up to the first page that is not.
  *
  * Fill: which blocks of which range a batch has, beside others that are loose.

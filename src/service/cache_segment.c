@@ -125,6 +125,7 @@ gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_pag
 	memcpy(segment->dictionaries, use->dictionaries[layout], n * sizeof(GpuScanDictionary *));
 	segment->chunks = palloc(Max(nranges, 1) * max * sizeof(Chunk *));
 	segment->ranges = palloc(Max(nranges, 1) * sizeof(GpuScanCachedRange));
+	segment->cached.map_page = map_page;
 	segment->cached.ranges = segment->ranges;
 	MemoryContextSwitchTo(old);
 	return segment;
@@ -244,7 +245,7 @@ gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment)
 	use->segments = lappend(use->segments, segment);
 	for (int i = 0; i < segment->ncolumns; i++)
 		segment->columns[i]->hits += segment->cached.nranges;
-	if (segment->cached.nranges > 0 || !use->program->aggregate)
+	if (segment->cached.nranges > 0)
 	{
 		if (use->nanswers == use->max_answers)
 		{

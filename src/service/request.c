@@ -582,18 +582,17 @@ end_seek(Request *request)
  * answered; it is the device that answers the batch then.  False if the request has failed.
  */
 static bool
-seek(Request *request, uint32 index)
+seek(Request *request, uint32 index, uint32 npages)
 {
 	GpuScanChannelBatch *shared = &request->chan->batches[index];
 	Batch *batch = &request->batches[index];
 	GpuScanSeek seek = {.hits = (uint64 *) shared->staging, .tag = batch};
-	bool any = false;
 
+	/* what both kinds of questions begin with; npages is at most GPUSCAN_SEEK_PAGES */
+	seek.map_page = ((const GpuScanCacheQuestion *) shared->items)->map_page;
 	seek.nsegments = gpuscan_cache_take_answers(request->cache, true, &seek.segments);
-	memset(seek.hits, 0, seek.nsegments * GPUSCAN_HITS_SIZE);
-	for (uint32 i = 0; i < seek.nsegments; i++)
-		any |= seek.segments[i]->nranges > 0;
-	if (!any)
+	memset(seek.hits, 0, npages * GPUSCAN_HITS_SIZE);
+	if (seek.nsegments == 0)
 	{
 		pg_atomic_fetch_add_u32(&request->ndone, 1);
 		pg_atomic_exchange_u32(&shared->done, 1);
@@ -613,12 +612,13 @@ answer(Request *request, uint32 index)
 	GpuScanChannelBatch *batch = &request->chan->batches[index];
 	bool good = request->cache != NULL && request->seeking == NULL;
 	bool finished = false;
+	uint32 npages = 1;
 
 	if (good && batch->kind == GPUSCAN_KIND_SURVEY)
 	{
 		GpuScanCacheSurvey *survey = (GpuScanCacheSurvey *) batch->items;
-		uint32 npages = survey->npages;
 
+		npages = survey->npages;
 		good =
 			npages <= (request->program->aggregate ? GPUSCAN_SURVEY_PAGES : GPUSCAN_SEEK_PAGES) &&
 			gpuscan_cache_survey(request->cache, survey, npages);
@@ -639,7 +639,7 @@ answer(Request *request, uint32 index)
 	}
 	request->npushed++;
 	if (!request->program->aggregate)
-		return seek(request, index);
+		return seek(request, index, npages);
 	pg_atomic_fetch_add_u32(&request->ndone, 1);
 	if (!push_answers(request, false))
 		return false;

@@ -80,7 +80,8 @@ describe(Columns *columns, const Table *table, uint32_t some, uint32_t of,
 		uint32_t first = (s < 2 ? s : s - 1) * share;
 		uint32_t end = first + share < columns->nranges ? first + share : columns->nranges;
 
-		segments[s] = (GpuScanCachedSegment){.nranges = s == 1 || first >= end ? 0 : end - first,
+		segments[s] = (GpuScanCachedSegment){.map_page = 7 + s,
+											 .nranges = s == 1 || first >= end ? 0 : end - first,
 											 .ranges = &columns->ranges[first]};
 	}
 }
@@ -145,8 +146,9 @@ test_seek(uint32_t n, GpuScanProgram *program, bool any, const char *name)
 		describe(columns, table, parts[p][0], parts[p][1], ends, segments);
 		for (int s = 0; s < NUM_SEGMENTS; s++)
 			list[s] = &segments[s];
-		device_ops->seek(request,
-						 &(GpuScanSeek){.segments = list, .nsegments = NUM_SEGMENTS, .hits = hits});
+		device_ops->seek(
+			request, &(GpuScanSeek){
+						 .segments = list, .nsegments = NUM_SEGMENTS, .map_page = 7, .hits = hits});
 		memset(list, 0, sizeof(list)); /* which need not stay */
 		WAIT_FOR(run, run->answered == columns->nranges + p + 1);
 		wrong = count_wrong(columns, table, parts[p][0], parts[p][1], segments, hits, &nhits);
@@ -164,8 +166,9 @@ test_seek(uint32_t n, GpuScanProgram *program, bool any, const char *name)
 	request = begin(program, (const GpuScanLayout *const *) &layout, &run);
 	for (int s = 0; s < NUM_SEGMENTS; s++)
 		list[s] = &segments[s];
-	device_ops->seek(request,
-					 &(GpuScanSeek){.segments = list, .nsegments = NUM_SEGMENTS, .hits = hits});
+	device_ops->seek(
+		request,
+		&(GpuScanSeek){.segments = list, .nsegments = NUM_SEGMENTS, .map_page = 7, .hits = hits});
 	device_ops->end(request);
 	WAIT_FOR(run, run->ended > 0);
 	ok(run->answered <= 1, "ended in the middle");

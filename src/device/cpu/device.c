@@ -53,8 +53,9 @@ typedef struct QueuedRanges
 	struct QueuedRanges *next;
 	GpuScanCachedSegment **segments;
 	uint32_t nsegments;
-	uint64_t *hits; /* of a scan, as in GpuScanSeek, or NULL */
-	void *tag;		/* if so */
+	uint64_t *hits;	   /* of a scan, as in GpuScanSeek, or NULL */
+	uint32_t map_page; /* if so */
+	void *tag;		   /* if so */
 	GpuScanCode code;
 	uint64_t untaken; /* ranges, each once for every part */
 	uint32_t working; /* threads with some that they have taken */
@@ -71,7 +72,7 @@ typedef struct Taken
 	QueuedRanges *queued;
 	const GpuScanCachedRange *ranges;
 	uint32_t n;
-	uint64_t *hits; /* of the segment, or NULL */
+	uint64_t *hits; /* of its map page, or NULL */
 } Taken;
 
 typedef enum RequestState
@@ -287,8 +288,7 @@ static Taken
 take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part)
 {
 	QueuedRanges **link = &request->ranges;
-	uint32_t number = queued->taken[part].segments;
-	const GpuScanCachedSegment *segment = queued->segments[number];
+	const GpuScanCachedSegment *segment = queued->segments[queued->taken[part].segments];
 	uint32_t first = queued->taken[part].ranges;
 	uint32_t left = segment->nranges - first;
 	Taken taken = {.queued = queued,
@@ -296,7 +296,7 @@ take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part)
 				   .n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE};
 
 	if (queued->hits != NULL)
-		taken.hits = queued->hits + (size_t) number * GPUSCAN_MAP_RANGES;
+		taken.hits = gpuscan_seek_hits(queued->hits, queued->map_page, segment);
 	queued->taken[part].ranges += taken.n;
 	if (taken.n == left)
 	{
@@ -795,6 +795,7 @@ cpu_seek(GpuScanRequest *request, const GpuScanSeek *seek)
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
 	queued->hits = seek->hits;
+	queued->map_page = seek->map_page;
 	queued->tag = seek->tag;
 	queue_segments(request, queued);
 	return GPUSCAN_OK;
