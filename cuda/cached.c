@@ -74,11 +74,49 @@ take_segments(GpuScanRequest *request, CudaSlot *slot)
 	return taken;
 }
 
+/* Takes a seek that waits for one launch; a list of its segments, malloc'd. */
+static GpuScanCachedSegment **
+take_seek(GpuScanRequest *request, CudaSlot *slot)
+{
+	const CudaSeek *seek;
+	GpuScanCachedSegment **taken;
+
+	slot->batches = gpuscan_cuda_seek_take(request);
+	seek = slot->batches->seek;
+	slot->nsegments = 0;
+	slot->nranges = 0;
+	taken = malloc((seek->nsegments + 1) * sizeof(GpuScanCachedSegment *));
+	if (gpuscan_cuda_seek_is_trivial(request))
+		gpuscan_cuda_seek_find_all(seek);
+	for (uint32_t i = 0;
+		 taken != NULL && !gpuscan_cuda_seek_is_trivial(request) && i < seek->nsegments; i++)
+	{
+		if (seek->segments[i]->nranges == 0)
+			continue;
+		taken[slot->nsegments++] = seek->segments[i];
+		slot->nranges += seek->segments[i]->nranges;
+	}
+	return taken;
+}
+
 /* True if a tuple may have to wait for room */
 static bool
 may_wait(const GpuScanRequest *request)
 {
 	return request->options.program->nkeys > 0 || request->source.ndistinct > 0;
+}
+
+/* Bytes of a slot's segments, and of the words of a seek behind them */
+static size_t
+segments_size(const CudaSlot *slot)
+{
+	return (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
+}
+
+static size_t
+hits_size(const CudaSlot *slot)
+{
+	return slot->batches != NULL ? slot->nranges * sizeof(uint64_t) : 0;
 }
 
 /*
@@ -98,9 +136,9 @@ choose_pieces(const GpuScanRequest *request, uint32_t nranges)
 static GpuScanCode
 prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment **segments)
 {
-	size_t segments_size = (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
 	size_t progress_size =
 		may_wait(request) ? (size_t) slot->nranges * slot->pieces * sizeof(CudaProgress) : 0;
+	size_t size = segments_size(slot) + progress_size + hits_size(slot);
 	uint32_t first = 0;
 
 	if (slot->nranges > UINT32_MAX / CUDA_PIECES)
@@ -112,9 +150,15 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 		slot->segments[i].first = first;
 		first += segments[i]->nranges;
 	}
-	TRY(gpuscan_cuda_alloc(request, segments_size + progress_size, &slot->cached));
-	slot->cached_size = segments_size + progress_size;
-	request->stats.bus_bytes += segments_size;
+	TRY(gpuscan_cuda_alloc(request, size, &slot->cached));
+	slot->cached_size = size;
+	request->stats.bus_bytes += segments_size(slot) + hits_size(slot);
+	if (hits_size(slot) > 0)
+	{
+		TRY(gpuscan_cuda_reserve(request, slot, hits_size(slot)));
+		TRY(CUDA(
+			fill(slot->cached + segments_size(slot), 0, hits_size(slot), request->lane->stream)));
+	}
 	TRY(CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
 							request->lane->stream)));
 
@@ -125,7 +169,9 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 GpuScanCode
 gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 {
-	GpuScanCachedSegment **segments = take_segments(request, slot);
+	bool aggregate = request->options.program->aggregate;
+	GpuScanCachedSegment **segments =
+		aggregate ? take_segments(request, slot) : take_seek(request, slot);
 	GpuScanCode code = request->code;
 
 	slot->ntuples = 0;
@@ -133,11 +179,12 @@ gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 	slot->segments = malloc(((size_t) slot->nsegments + 1) * sizeof(CudaSegment));
 	if (segments == NULL || slot->segments == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
-	if (code == GPUSCAN_OK && request->source.threads == 0)
+	if (code == GPUSCAN_OK && request->source.threads == 0 && aggregate)
 		code = GPUSCAN_LEFT_TO_POSTGRES;
-	if (code == GPUSCAN_OK)
+	/* a seek that is trivial has none */
+	if (code == GPUSCAN_OK && slot->nranges > 0)
 		code = gpuscan_cuda_kernels_get(request, CUDA_CACHED);
-	if (code == GPUSCAN_OK)
+	if (code == GPUSCAN_OK && slot->nranges > 0)
 	{
 		slot->pieces = choose_pieces(request, slot->nranges);
 		code = prepare_segments(request, slot, segments);
@@ -202,13 +249,20 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 {
 	const CudaKernels *kernels = request->kernels[CUDA_CACHED];
 	uint32_t nitems = slot->nranges * slot->pieces;
-	uint32_t warps = kernels->threads / 32;
-	uint32_t grid = (nitems + warps - 1) / warps;
-	uint32_t replicas = choose_replicas(request);
-	bool shared = replicas != CUDA_NOT_SHARED;
-	uint32_t max_grid = shared ? kernels->slots_grid : kernels->max_grid;
+	uint32_t warps;
+	uint32_t grid;
+	uint32_t replicas;
+	bool shared;
+	uint32_t max_grid;
 	void *params[] = {launch};
 
+	if (nitems == 0)
+		return GPUSCAN_OK;
+	warps = kernels->threads / 32;
+	grid = (nitems + warps - 1) / warps;
+	replicas = choose_replicas(request);
+	shared = replicas != CUDA_NOT_SHARED;
+	max_grid = shared ? kernels->slots_grid : kernels->max_grid;
 	launch->segments = slot->cached;
 	launch->nsegments = slot->nsegments;
 	launch->nranges = slot->nranges;
@@ -216,9 +270,11 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	launch->stride = choose_stride(nitems);
 	launch->replicas = replicas;
 	if (may_wait(request))
-		launch->progress = slot->cached + (slot->nsegments * sizeof(CudaSegment) + 15) / 16 * 16;
-	if (grid == 0)
+		launch->progress = slot->cached + segments_size(slot);
+	launch->hits = slot->cached + segments_size(slot);
+	TRY(CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, kernels->threads, 1, 1,
+					shared ? kernels->slots_size : 0, slot->stream, params, NULL)));
+	if (hits_size(slot) == 0)
 		return GPUSCAN_OK;
-	return CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, kernels->threads, 1,
-					   1, shared ? kernels->slots_size : 0, slot->stream, params, NULL));
+	return CUDA(copy_to_host(slot->pinned, launch->hits, hits_size(slot), slot->stream));
 }

@@ -760,8 +760,10 @@ emit_source(Generator *g, CudaKind kind)
 	}
 	if (p->nkeys > 0)
 		emit_key_struct(g, in_slots);
-	if (kind == CUDA_CACHED)
+	if (kind == CUDA_CACHED && p->aggregate)
 		gpuscan_cuda_emit_cached(g);
+	else if (kind == CUDA_CACHED)
+		gpuscan_cuda_emit_seek(g);
 	else
 		emit_run(g);
 	if (p->nkeys > 0)

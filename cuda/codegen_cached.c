@@ -187,6 +187,8 @@ gpuscan_cuda_emit_cached_head(Generator *g)
 		 : size <= MAX_FOUR ? 4
 							: 1,
 		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
+	if (!g->program->aggregate)
+		EMIT("#include \"seek.h\"\n");
 	if (g->source->nslots > 0)
 		EMIT("#define SLOTS %u\n#include \"shared.h\"\n", g->source->nslots);
 	EMIT("\n");
@@ -511,6 +513,7 @@ emit_tell(Generator *g)
 	EMIT("\treturn %s;\n\t},\n", is_told(g) ? "true" : "false");
 }
 
+/* Of a scan a row whose filter fails is wanted too. */
 static void
 emit_keep(Generator *g)
 {
@@ -521,8 +524,9 @@ emit_keep(Generator *g)
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
 		EMIT("\tflags |= columns[%d].flags;\n", input_of(g, phase->inputs[i].reg));
 	EMIT("\treturn (flags & ~(CUDA_COLUMN_WIDE | CUDA_COLUMN_BOUNDED)) == 0;\n\t},\n"
-		 "\t[&](auto plain, uint32_t first, uint32_t n, bool &failed) -> uint32_t\n\t{\n"
-		 "\tuint32_t wanted = 0;\n");
+		 "\t[&](auto plain, uint32_t first, uint32_t n%s) -> uint32_t\n\t{\n"
+		 "\tuint32_t wanted = 0;\n",
+		 p->aggregate ? ", bool &failed" : "");
 	if (p->filter != GPUSCAN_NO_REGISTER)
 	{
 		EMIT("\tuint32_t behind[FILTER_ROWS];\n\trows_behind<plain.value>(n, behind);\n");
@@ -531,11 +535,13 @@ emit_keep(Generator *g)
 		EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < FILTER_ROWS; k++)\n\t{\n"
 			 "\tconst uint32_t at = first + behind[k] * 32;\n");
 		emit_phase(g, CPU_FILTER, true);
-		EMIT("\tfailed |= f%d == GPUSCAN_ERROR;\n\twanted |= (uint32_t) (f%d == 0 && r%d) << k;\n"
-			 "\t}\n",
-			 p->filter, p->filter, p->filter);
+		if (p->aggregate)
+			EMIT("\tfailed |= f%d == GPUSCAN_ERROR;\n", p->filter);
+		else
+			EMIT("\twanted |= (uint32_t) (f%d == GPUSCAN_ERROR) << k;\n", p->filter);
+		EMIT("\twanted |= (uint32_t) (f%d == 0 && r%d) << k;\n\t}\n", p->filter, p->filter);
 	}
-	EMIT("\treturn wanted;\n\t},\n");
+	EMIT("\treturn wanted;\n\t}");
 }
 
 /*
@@ -863,6 +869,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 	emit_filter_bounds(g);
 	emit_tell(g);
 	emit_keep(g);
+	EMIT(",\n");
 	emit_quick(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");
@@ -884,4 +891,27 @@ gpuscan_cuda_emit_cached(Generator *g)
 	if (in_slots)
 		emit_flush(g);
 	EMIT("}\n\n");
+}
+
+/* The kernel of a scan */
+void
+gpuscan_cuda_emit_seek(Generator *g)
+{
+	const GpuScanProgram *p = g->program;
+
+	EMIT("extern \"C\" __global__ void __launch_bounds__(%u)\n"
+		 "k_seek(const __grid_constant__ CudaLaunch launch)\n{\n"
+		 "\t__shared__ CudaColumn room[%u];\n"
+		 "\tCudaColumn *columns = room + threadIdx.x / 32 * %u;\n"
+		 "\tconst char *program = (const char *) launch.program;\n"
+		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
+		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n",
+		 g->source->threads, g->source->threads / 32 * p->ninputs + 1, p->ninputs, p->params,
+		 p->sets);
+	gpuscan_cuda_emit_params(g);
+	EMIT("\tseek_pieces<0x%llx>(launch, columns, %u,\n", (unsigned long long) read_always(g),
+		 p->ninputs);
+	emit_may_pass(g);
+	emit_keep(g);
+	EMIT(");\n}\n\n");
 }

@@ -81,6 +81,7 @@ extern void gpuscan_cuda_place_cached(Generator *g);
 extern void gpuscan_cuda_emit_cached_head(Generator *g);
 extern void gpuscan_cuda_emit_slot_keys(Generator *g);
 extern void gpuscan_cuda_emit_cached(Generator *g);
+extern void gpuscan_cuda_emit_seek(Generator *g);
 
 /*
  * codegen_group.c

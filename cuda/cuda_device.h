@@ -95,6 +95,14 @@ extern void gpuscan_cuda_kernels_release(GpuScanDevice *device, CudaKernels *ker
 /*
  * Lanes, lane.c
  */
+typedef struct CudaSeek
+{
+	uint64_t *hits;
+	uint32_t map_page;
+	uint32_t nsegments;
+	GpuScanCachedSegment *segments[];
+} CudaSeek;
+
 typedef struct CudaBatch
 {
 	struct CudaBatch *next;
@@ -103,6 +111,7 @@ typedef struct CudaBatch
 	GpuScanCode code;
 	GpuScanRequest *request;
 	GpuScanBatch batch;
+	CudaSeek *seek; /* instead of blocks, or NULL */
 	uint32_t ndeferred;
 } CudaBatch;
 
@@ -133,7 +142,7 @@ typedef struct CudaSlot
 	uint32_t nsegments;
 	uint32_t nranges;
 	uint32_t pieces;	/* of each range */
-	CUdeviceptr cached; /* the segments' copy, and CudaProgress[] */
+	CUdeviceptr cached; /* the segments' copy, and CudaProgress[], or words of a seek */
 	size_t cached_size;
 } CudaSlot;
 
@@ -152,6 +161,9 @@ typedef struct CudaLane
 } CudaLane;
 
 extern bool gpuscan_cuda_is_ended(GpuScanRequest *request);
+
+/* Has so much pinned memory in a slot, and what its tuples' outcomes take. */
+extern GpuScanCode gpuscan_cuda_reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned);
 
 /* A part of a batch is done.  With the last one it is answered, if its request goes on, and freed. */
 extern void gpuscan_cuda_answer(CudaBatch *batch, GpuScanCode code);
@@ -224,6 +236,7 @@ struct GpuScanRequest
 	bool finishing;
 	CudaBatch *first; /* batches that wait */
 	CudaBatch *last;
+	CudaBatch *seeks;	   /* that wait, in no order */
 	uint32_t filling;	   /* threads that make columns now, */
 	uint32_t fill_limit;   /* and may at a time */
 	uint64_t fill_ns;	   /* that they took, */
@@ -278,6 +291,21 @@ extern void gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot);
 /* Starts the kernel; `again`: over the tuples that wait. */
 extern GpuScanCode
 gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch);
+
+/*
+ * Scans that look for blocks in cached columns, seek.c
+ */
+extern GpuScanCode gpuscan_cuda_seek(GpuScanRequest *request, const GpuScanSeek *seek);
+
+/* Takes one that waits; NULL: none. */
+extern CudaBatch *gpuscan_cuda_seek_take(GpuScanRequest *request);
+
+/* True if there is no kernel for the request; then all blocks are wanted. */
+extern bool gpuscan_cuda_seek_is_trivial(const GpuScanRequest *request);
+extern void gpuscan_cuda_seek_find_all(const CudaSeek *seek);
+
+/* Hands out what a launch that is over has found. */
+extern void gpuscan_cuda_seek_hand_out(const CudaSlot *slot);
 
 /* Maps a result of the driver; what cannot be recovered from marks the device. */
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);

@@ -364,6 +364,7 @@ const GpuScanDeviceOps gpuscan_cuda_device = {
 	.begin = cuda_begin,
 	.push = cuda_push,
 	.push_cached = gpuscan_cuda_push_cached,
+	.seek = gpuscan_cuda_seek,
 	.finish = cuda_finish,
 	.fetch = cuda_fetch,
 	.end = cuda_end,

@@ -167,11 +167,9 @@ load_module(CudaKernels *kernels, const char *image)
 		const char *name;
 		CUfunction *function;
 	} functions[] = {
-		{"k_run", &kernels->run},
-		{"k_cached", &kernels->run},
-		{"k_rehash", &kernels->rehash},
-		{"k_emit", &kernels->emit},
-		{"k_rehash_pairs", &kernels->rehash_pairs},
+		{"k_run", &kernels->run},		{"k_cached", &kernels->run},
+		{"k_seek", &kernels->run},		{"k_rehash", &kernels->rehash},
+		{"k_emit", &kernels->emit},		{"k_rehash_pairs", &kernels->rehash_pairs},
 		{"k_anchor", &kernels->anchor},
 	};
 	CUresult result = gpuscan_cuda.module_load(&kernels->module, image);

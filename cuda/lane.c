@@ -298,6 +298,7 @@ gpuscan_cuda_answer(CudaBatch *batch, GpuScanCode code)
 		return;
 	if (!ended)
 		options->batch_done(options->arg, batch->batch.tag, batch->code, batch->ndeferred);
+	free(batch->seek);
 	free(batch);
 }
 
@@ -382,13 +383,15 @@ drop_batches(GpuScanRequest *request)
 
 	while ((batch = pop_batch(request)) != NULL)
 		gpuscan_cuda_answer(batch, GPUSCAN_CANCELLED);
+	while ((batch = gpuscan_cuda_seek_take(request)) != NULL)
+		gpuscan_cuda_answer(batch, GPUSCAN_CANCELLED);
 }
 
 /*
  * Launching
  */
-static GpuScanCode
-reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
+GpuScanCode
+gpuscan_cuda_reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 {
 	if (slot->pinned_size < pinned)
 	{
@@ -549,9 +552,9 @@ launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 		code = make_partials(request, slot, CUDA_PAGES);
 	if (code == GPUSCAN_OK)
 	{
-		code = reserve(request, slot, pinned);
+		code = gpuscan_cuda_reserve(request, slot, pinned);
 		if (code == GPUSCAN_OUT_OF_MEMORY && slot->batches->next != NULL)
-			code = reserve(request, slot, shrink_launch(request, slot));
+			code = gpuscan_cuda_reserve(request, slot, shrink_launch(request, slot));
 	}
 	if (code == GPUSCAN_OK)
 	{
@@ -562,7 +565,7 @@ launch_slot(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 	return code;
 }
 
-/* Starts a launch over the segments that wait; they have no answer but the request's. */
+/* Starts a launch over the segments that wait, without an answer but the request's, or of a seek. */
 static GpuScanCode
 launch_cached(GpuScanRequest *request, CudaSlot *slot)
 {
@@ -710,6 +713,8 @@ complete_slot(GpuScanRequest *request, CudaSlot *slot)
 	uint64_t deferred = 0;
 	GpuScanCode code = run_out(request, slot, &deferred);
 
+	if (code == GPUSCAN_OK && slot->segments != NULL && slot->batches != NULL)
+		gpuscan_cuda_seek_hand_out(slot);
 	if (code == GPUSCAN_OK && slot->segments == NULL)
 		code = hand_outcomes_out(request, slot, deferred);
 	if (code == GPUSCAN_OK)
@@ -796,7 +801,7 @@ wait_for_work(GpuScanRequest *request, bool under_way, Work *work)
 	{
 		ended = request->ended;
 		work->batch = request->first != NULL;
-		work->cached = request->cached_taken < request->ncached;
+		work->cached = request->cached_taken < request->ncached || request->seeks != NULL;
 		work->finish = request->finishing && !request->finished && !work->batch && !work->cached;
 		if (under_way || ended || work->batch || work->cached || work->finish)
 			break;

@@ -22,6 +22,9 @@
 /* A range of cached columns is worked on in so many pieces at most, each by a warp. */
 #define CUDA_PIECES 8
 
+/* Heap blocks of a range at the most: GPUSCAN_RANGE_BLOCKS */
+#define CUDA_RANGE_BLOCKS 64
+
 /* Blocks up to this size are copied to shared memory, larger ones read in place. */
 #define CUDA_PAGE_SIZE 8192
 
@@ -96,6 +99,7 @@ typedef struct CudaColumn
 typedef struct CudaRange
 {
 	uint64_t runs; /* GpuScanRows[] */
+	uint64_t ends; /* uint16_t[], of each block the row behind its last */
 	uint16_t nruns;
 	uint16_t nblocks; /* whose tuples they are */
 	uint32_t nrows;	  /* of all runs */
@@ -187,6 +191,7 @@ typedef struct CudaLaunch
 	uint32_t pass;	   /* a GpuScanPass */
 	uint64_t segments; /* CudaSegment[] */
 	uint64_t progress; /* CudaProgress[], of each piece; 0: no tuple can wait */
+	uint64_t hits; /* of a scan: uint64_t[], of each range, a bit for each block that is wanted */
 	uint32_t nsegments;
 	uint32_t nranges;
 	uint32_t pieces;   /* of each range */

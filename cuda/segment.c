@@ -9,6 +9,7 @@
  *	 CudaRange[]		of each range
  *	 CudaColumn[]		of each range and input, what its chunk's header says
  *	 GpuScanRows[]		the runs of all ranges
+ *	 uint16_t[]			of each range, where its blocks end
  *	 the chunks that lie behind their headers, in memory no kernel reads
  *
  * Of a dictionary there is a mirror, with room to grow: what is there stays, so
@@ -205,11 +206,15 @@ get_mirror(GpuScanRequest *request, const GpuScanDictionary *dictionary, GpuScan
  * Segments
  */
 
+/* Of a range */
+#define ENDS_SIZE (GPUSCAN_RANGE_BLOCKS * sizeof(uint16_t))
+
 /* Where the parts of a segment's memory begin */
 typedef struct Layout
 {
 	size_t columns;
 	size_t runs;
+	size_t ends;
 	size_t chunks;
 	size_t size;
 } Layout;
@@ -231,7 +236,8 @@ lay_out(const GpuScanCachedSegment *segment, uint32_t ninputs)
 	}
 	at.columns = align16(segment->nranges * sizeof(CudaRange));
 	at.runs = at.columns + (size_t) segment->nranges * ninputs * sizeof(CudaColumn);
-	at.chunks = at.runs + align16(nruns * sizeof(GpuScanRows));
+	at.ends = at.runs + align16(nruns * sizeof(GpuScanRows));
+	at.chunks = at.ends + segment->nranges * ENDS_SIZE;
 	at.size = at.chunks + chunks;
 	return at;
 }
@@ -303,8 +309,12 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, const GsV
 		const GpuScanCachedRange *range = &segment->ranges[r];
 
 		ranges[r] = (CudaRange){.runs = address + at.runs,
+								.ends = address + at.ends,
 								.nruns = (uint16_t) range->nruns,
 								.nblocks = (uint16_t) range->nblocks};
+		if (range->ends != NULL)
+			memcpy(copy + at.ends, range->ends, ENDS_SIZE);
+		at.ends += ENDS_SIZE;
 		for (uint32_t i = 0; i < range->nruns; i++)
 		{
 			ranges[r].nrows += range->runs[i].n;

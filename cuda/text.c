@@ -28,24 +28,16 @@ TEXT(gpuscan_cuda_text_kernel, "cuda/kernel.h")
 TEXT(gpuscan_cuda_text_states, "cuda/states.h")
 TEXT(gpuscan_cuda_text_cached, "cuda/cached.h")
 TEXT(gpuscan_cuda_text_shared, "cuda/shared.h")
+TEXT(gpuscan_cuda_text_seek, "cuda/seek.h")
 TEXT(gpuscan_cuda_text_chunk, "src/columns/chunk.h")
 TEXT(gpuscan_cuda_text_program, "src/program/program.h")
 TEXT(gpuscan_cuda_text_heap_format, "src/program/heap_format.h")
 
-const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {"scalar.h",
-															 "fsum.h",
-															 "aggregate.h",
-															 "launch.h",
-															 "kernel.h",
-															 "states.h",
-															 "cached.h",
-															 "shared.h",
-															 "columns/chunk.h",
-															 "program/program.h",
-															 "program/heap_format.h",
-															 "stdbool.h",
-															 "stddef.h",
-															 "stdint.h"};
+const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS] = {
+	"scalar.h",	 "fsum.h",			"aggregate.h",		 "launch.h",
+	"kernel.h",	 "states.h",		"cached.h",			 "shared.h",
+	"seek.h",	 "columns/chunk.h", "program/program.h", "program/heap_format.h",
+	"stdbool.h", "stddef.h",		"stdint.h"};
 
 const char *const gpuscan_cuda_texts[CUDA_NUM_TEXTS] = {gpuscan_cuda_text_scalar,
 														gpuscan_cuda_text_fsum,
@@ -55,6 +47,7 @@ const char *const gpuscan_cuda_texts[CUDA_NUM_TEXTS] = {gpuscan_cuda_text_scalar
 														gpuscan_cuda_text_states,
 														gpuscan_cuda_text_cached,
 														gpuscan_cuda_text_shared,
+														gpuscan_cuda_text_seek,
 														gpuscan_cuda_text_chunk,
 														gpuscan_cuda_text_program,
 														gpuscan_cuda_text_heap_format,

@@ -8,7 +8,7 @@
 #ifndef GPUSCAN_CUDA_TEXT_H
 #define GPUSCAN_CUDA_TEXT_H
 
-#define CUDA_NUM_TEXTS 14
+#define CUDA_NUM_TEXTS 15
 
 /* Names as #include lines have them, and the contents beside */
 extern const char *const gpuscan_cuda_text_names[CUDA_NUM_TEXTS];

@@ -129,6 +129,31 @@ foreach my $columns ('sum(v), sum(id)', 'sum(id), sum(v)', 'sum(id)', 'count(*)'
 	is((blocks($other_query))[1], 0, "$columns: nothing is read");
 }
 
+# Scans: they ask page by page, and read only blocks with rows of theirs, in the table's order.
+$node->safe_psql('postgres', insert(41001, 42500) . 'VACUUM t');
+cmp_ok(relation_blocks(), '>', PAGE + 500, 'two pages again');
+my $scan = 'SELECT id, v FROM t WHERE id % 10000 = 77 OR id BETWEEN 200 AND 600 OR id = 42400 ORDER BY id';
+foreach my $time ('loading', 'cached', 'kept')
+{
+	same_answer($node, $scan, "a scan, $time");
+	is($node->safe_psql('postgres', "SET gpuscan.force = on; SELECT array_agg(id) = array_agg(id ORDER BY ctid) FROM (SELECT id, ctid FROM t WHERE v = 3 OFFSET 0) q"), 't', "in order, $time");
+}
+sub scanned { my ($cached, $read) = blocks($_[0] // $scan); return ($cached == relation_blocks() && $read < 1000, "$cached blocks cached, $read read"); }
+ok(scanned());
+$node->safe_psql('postgres', 'UPDATE t SET v = v WHERE id = 42400');
+same_answer($node, $scan, 'a scan, a row of the second page of the map is updated');
+$node->safe_psql('postgres', 'VACUUM t');
+same_answer($node, $scan, "a scan, and vacuumed, $_") foreach 1 .. 3;
+ok(scanned());
+# a LIMIT that the first page of the map fulfils does not ask about the second
+my ($asked) = blocks('SELECT id FROM t WHERE id > 0 LIMIT 10');
+is($asked, PAGE, 'one page of the map was asked about');
+# whatever fails, also when rows were returned and the second page was not asked about: the rest is read
+foreach my $push (1 .. 20)
+{
+	same_answer($node, $scan, "a scan, push $push fails", "SET gpuscan.inject_fault = 'device-error:push:$push';");
+}
+
 # Evicted while kept; then there is room for others.
 cmp_ok($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), '>', 100_000, 'evicted');
 is($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), 0, 'nothing is left of it');
@@ -150,7 +175,7 @@ $node->safe_psql('postgres', 'CREATE TABLE u AS SELECT i AS id, md5(i::text) AS 
 for my $round (1 .. 3)
 {
 	same_answers("small, round $round");
-	foreach my $other_query ('SELECT min(id), count(DISTINCT s) FROM u', 'SELECT sum(id) FROM u', 'SELECT count(pad), sum(v) FROM t')
+	foreach my $other_query ('SELECT min(id), count(DISTINCT s) FROM u', 'SELECT sum(id) FROM u', $scan, 'SELECT count(pad), sum(v) FROM t')
 	{
 		same_answer($node, $other_query, "$other_query, round $round");
 	}
@@ -162,10 +187,11 @@ cmp_ok($bytes, '<=', 1024 * 1024, 'within the limit');
 $node->append_conf('postgresql.conf', 'gpuscan.cpu_cache_size = 100');
 $node->reload;
 $node->pgbench('--no-vacuum --client 4 --transactions 60', 0, [qr{processed: 240/240}], [qr{^$}], 'queries, writes and evictions at once', {
-	'013_query@8' => "SET gpuscan.force = on; $query; SELECT sum(id), sum(v) FROM t;",
+	'013_query@8' => "SET gpuscan.force = on; $query; SELECT sum(id), sum(v) FROM t; $scan;",
 	'013_write@2' => "UPDATE t SET v = v + 1 WHERE id = (random() * 30000)::int;",
 	'013_evict@1' => "SELECT gpuscan_evict('t') IS NULL;" });
 same_answers('after that');
+same_answer($node, $scan, 'a scan after that');
 no_requests_left($node);
 $node->stop('fast');
 done_testing();

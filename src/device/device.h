@@ -21,7 +21,7 @@
 #ifndef GPUSCAN_DEVICE_H
 #define GPUSCAN_DEVICE_H
 
-#include "columns/columns.h"
+#include "columns/ranges.h"
 #include "program/program.h"
 
 typedef enum GpuScanCode
@@ -102,8 +102,11 @@ typedef struct GpuScanRows
 
 typedef struct GpuScanCachedRange
 {
+	uint32_t number; /* of the map page's ranges, this one */
 	uint32_t nruns;
 	uint32_t nblocks; /* whose tuples they are */
+	const uint16_t
+		*ends; /* of each block of the range, the row behind its last one in the chunks */
 	const GpuScanRows *runs;
 	const GpuScanChunk *const *chunks; /* of each input of the Program */
 	const GpuScanDictionary *const *dictionaries;
@@ -116,10 +119,32 @@ typedef struct GpuScanCachedRange
  */
 typedef struct GpuScanCachedSegment
 {
+	uint32_t map_page; /* whose ranges they are */
 	uint32_t nranges;
 	const GpuScanCachedRange *ranges;
 	void *prepared;
 } GpuScanCachedSegment;
+
+/*
+ * Cached ranges of a scan, to learn which blocks are worth reading.  There is a word for
+ * each range of the map pages from `map_page` on, all 0; in that of a range the device sets the bit of each block that has a row which the
+ * filter keeps, or whose filter ends in an error flag.
+ */
+typedef struct GpuScanSeek
+{
+	GpuScanCachedSegment *const *segments;
+	uint32_t nsegments;
+	uint32_t map_page;
+	uint64_t *hits; /* stay in place until batch_done */
+	void *tag;
+} GpuScanSeek;
+
+/* The words of a segment's map page, each range's at its number */
+static inline uint64_t *
+gpuscan_seek_hits(uint64_t *hits, uint32_t map_page, const GpuScanCachedSegment *segment)
+{
+	return hits + (size_t) (segment->map_page - map_page) * GPUSCAN_MAP_RANGES;
+}
 
 typedef struct GpuScanRequestStats
 {
@@ -215,6 +240,12 @@ typedef struct GpuScanDeviceOps
 	 */
 	GpuScanCode (*push_cached)(GpuScanRequest *request, GpuScanCachedSegment *const *segments,
 							   uint32_t nsegments);
+
+	/*
+	 * The same of a scan; answered by batch_done, as a batch is, with no tuples deferred.
+	 * There is a range in one of the segments.
+	 */
+	GpuScanCode (*seek)(GpuScanRequest *request, const GpuScanSeek *seek);
 	GpuScanCode (*finish)(GpuScanRequest *request);
 
 	/*

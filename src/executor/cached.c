@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * cached.c
- *	  Asking the service what it answers from its cache, before anything is read.
+ *	  Asking the service what it answers from its cache.
+ *
+ * An aggregation asks before anything is read:
  *
  *		of each relation whose LSNs tell what has changed
  *			ask, in one question, about all pages of its visibility map
@@ -12,6 +14,12 @@
  *
  * A relation of one page of the map is asked about its blocks at once.  Several questions are
  * under way at a time.
+ *
+ * A scan asks as it goes, the next question when it has pushed what the last one's answer left: about
+ * one page of the map, then two, then four, as long as the service answers all of them, so that a
+ * LIMIT does not have much looked at in vain.  It plans to read what is not answered, and the blocks that
+ * may have rows of its.  As the answers are the device's, none counts once the request has
+ * failed.
  *
  * The snapshot was taken before: a block that is all-visible now is so for it.
  *
@@ -96,9 +104,13 @@ plan_to_read(Inquiry *inquiry, Subject *subject, uint32 range, uint64 blocks, bo
 	plan->nblocks += pg_popcount64(blocks);
 }
 
-/* Plans to read what a map page's answer leaves. */
+/*
+ * Plans to read what a map page's answer leaves; of a scan also the cached blocks in
+ * `hits`, else NULL.
+ */
 static void
-plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answer)
+plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answer,
+			  const uint64 *hits)
 {
 	GpuScanFeed *feed = inquiry->feed;
 
@@ -110,7 +122,7 @@ plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answ
 		bool load = !answer->whole && answer->load[i];
 
 		feed->counters.cached += pg_popcount64(blocks & cached);
-		blocks &= ~cached;
+		blocks &= ~cached | (hits != NULL ? hits[i] : 0);
 		if (blocks != 0 && (load || !feed->background))
 			plan_to_read(inquiry, subject, range, blocks, load);
 	}
@@ -145,9 +157,6 @@ ask_survey(Inquiry *inquiry, const Question *question, bool more, GpuScanClientB
 	GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
 
 	survey->npages = Min(question->npages, max_pages);
-	if (question->npages > max_pages)
-		add_question(inquiry, subject, question->map_page + max_pages, question->npages - max_pages,
-					 NULL);
 	for (uint32 i = 0; i < survey->npages; i++)
 	{
 		GpuScanCacheMapPage *page = &survey->pages[i];
@@ -229,7 +238,16 @@ take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup
 		add_question(inquiry, subject, lookup->question.map_page, 0, copy);
 	}
 	else
-		plan_map_page(inquiry, subject, lookup);
+		plan_map_page(inquiry, subject, lookup, NULL);
+}
+
+/* Plans to read a map page that there is nothing to ask about. */
+static void
+plan_unseen(Inquiry *inquiry, Subject *subject, GpuScanCacheLookup *lookup)
+{
+	/* none of no blocks */
+	lookup->whole = true;
+	plan_map_page(inquiry, subject, lookup, NULL);
 }
 
 /* Asks the next question, or answers it where that needs no service. */
@@ -244,6 +262,14 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 	XLogRecPtr *lsns;
 	uint32 max_pages;
 
+	if (survey)
+	{
+		uint32 n = gpuscan_client_survey(batch, &max_pages)->npages;
+
+		if (n < question->npages)
+			add_question(inquiry, question->subject, question->map_page + n, question->npages - n,
+						 NULL);
+	}
 	if (any)
 	{
 		gpuscan_client_push(inquiry->feed->client, batch);
@@ -253,14 +279,15 @@ ask(Inquiry *inquiry, GpuScanClientBatch *batch)
 	if (survey)
 		take_survey(inquiry, question->subject, gpuscan_client_survey(batch, &max_pages));
 	else
-	{
-		GpuScanCacheLookup *lookup = gpuscan_client_lookup(batch, &lsns);
-
-		/* none of no blocks */
-		lookup->whole = true;
-		plan_map_page(inquiry, question->subject, lookup);
-	}
+		plan_unseen(inquiry, question->subject, gpuscan_client_lookup(batch, &lsns));
 	gpuscan_client_release(inquiry->feed->client, batch);
+}
+
+static void
+count_tiers(GpuScanFeed *feed, const GpuScanCacheQuestion *question)
+{
+	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
+		feed->counters.in_tier[tier] += question->in_tier[tier];
 }
 
 /* Waits for the oldest answer.  False: there is none, or the client fails. */
@@ -295,23 +322,26 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 	if (question->finished)
 		gpuscan_client_finished(inquiry->feed->client);
 	gpuscan_heap_count_tuples(subject->rel, question->ntuples);
-	for (int tier = 0; tier <= GPUSCAN_TIER_HOST; tier++)
-		inquiry->feed->counters.in_tier[tier] += question->in_tier[tier];
+	count_tiers(inquiry->feed, question);
 	gpuscan_client_release(inquiry->feed->client, batch);
 	return true;
 }
 
-/* Prepares to ask about a relation. */
-static void
-add_subject(Inquiry *inquiry, Subject *subject, Relation rel, uint32 layout)
+static bool
+may_be_cached(Relation rel)
+{
+	return gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER;
+}
+
+/* Prepares to ask about a relation; returns how many pages its map has. */
+static uint32
+begin_subject(Inquiry *inquiry, Subject *subject, Relation rel, uint32 layout)
 {
 	BlockNumber nblocks;
-	uint32 nmap_pages;
 
 	/* as a scan does when it begins: from now on a writer finds that we read the relation */
 	PredicateLockRelation(rel, inquiry->feed->snapshot);
 	nblocks = RelationGetNumberOfBlocks(rel);
-	nmap_pages = (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
 	*subject = (Subject){
 		.rel = rel,
 		.layout = layout,
@@ -321,8 +351,7 @@ add_subject(Inquiry *inquiry, Subject *subject, Relation rel, uint32 layout)
 		.plan = palloc0(gpuscan_heap_plan_size(FIRST_PARTS)),
 	};
 	pg_atomic_init_u32(&subject->plan->next, 0);
-	if (nmap_pages > 0)
-		add_question(inquiry, subject, 0, nmap_pages > 1 ? nmap_pages : 0, NULL);
+	return (nblocks + GPUSCAN_MAP_BLOCKS - 1) / GPUSCAN_MAP_BLOCKS;
 }
 
 void
@@ -342,9 +371,14 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 	{
 		Relation rel = lfirst(lc);
 		uint32 layout = foreach_current_index(lc);
+		uint32 npages;
 
-		if (gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER)
-			add_subject(&inquiry, &subjects[layout], rel, layout);
+		if (may_be_cached(rel))
+		{
+			npages = begin_subject(&inquiry, &subjects[layout], rel, layout);
+			if (npages > 0)
+				add_question(&inquiry, &subjects[layout], 0, npages > 1 ? npages : 0, NULL);
+		}
 		else
 			inquiry.complete = false;
 	}
@@ -368,5 +402,194 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 	}
 	list_free_deep(inquiry.questions);
 	pfree(subjects);
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- a scan ---- */
+
+typedef struct GpuScanSearch
+{
+	Inquiry inquiry;
+	Subject subject;
+	uint32 nmap_pages;
+	uint32 map_page; /* what comes before is planned */
+	uint32 ahead;	 /* pages that the next question is about; a survey, if they are more than 1 */
+	bool asked;		 /* it is under way */
+	GpuScanCacheLookup *answer;		 /* of the map page, that wants to see LSNs, or NULL */
+	uint64 hits[GPUSCAN_MAP_RANGES]; /* if so, of the blocks that it has answered */
+} GpuScanSearch;
+
+void
+gpuscan_feed_search(GpuScanFeed *feed)
+{
+	Relation rel = linitial(feed->relations);
+	GpuScanSearch *search;
+	MemoryContext old;
+
+	if (!gpuscan_client_has_cache(feed->client) || !may_be_cached(rel))
+		return;
+	old = MemoryContextSwitchTo(feed->context);
+	search = palloc0(sizeof(GpuScanSearch));
+	search->inquiry.feed = feed;
+	search->ahead = 1;
+	search->nmap_pages = begin_subject(&search->inquiry, &search->subject, rel, 0);
+	feed->search = search;
+	feed->plans = palloc(sizeof(GpuScanHeapPlan *));
+	feed->plans[0] = search->subject.plan;
+	MemoryContextSwitchTo(old);
+}
+
+bool
+gpuscan_feed_is_planned(const GpuScanFeed *feed)
+{
+	return feed->search == NULL || feed->search->map_page == feed->search->nmap_pages;
+}
+
+bool
+gpuscan_feed_wants_to_ask(const GpuScanFeed *feed)
+{
+	return !gpuscan_feed_is_planned(feed) && !feed->search->asked;
+}
+
+/* Before parts are added to the plan, whose reader may have asked for more of them in vain. */
+static void
+begin_extension(GpuScanSearch *search)
+{
+	GpuScanHeapPlan *plan = search->subject.plan;
+
+	pg_atomic_write_u32(&plan->next, Min(pg_atomic_read_u32(&plan->next), plan->nparts));
+}
+
+static void
+end_extension(GpuScanFeed *feed)
+{
+	feed->plans[0] = feed->search->subject.plan;
+	if (feed->reader != NULL)
+		gpuscan_heap_extend(feed->reader, feed->plans[0]);
+	feed->input_done = false;
+	feed->announced = false;
+}
+
+void
+gpuscan_feed_ask(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	GpuScanSearch *search = feed->search;
+	bool survey = search->ahead > 1;
+	Question question = {
+		.subject = &search->subject,
+		.map_page = search->map_page,
+		.npages = survey ? Min(search->ahead, search->nmap_pages - search->map_page) : 0,
+		.answer = search->answer,
+	};
+	XLogRecPtr *lsns;
+
+	search->answer = NULL;
+	search->asked = survey ? ask_survey(&search->inquiry, &question, false, batch)
+						   : ask_lookup(&search->inquiry, &question, false, batch);
+	if (search->asked)
+	{
+		gpuscan_client_push(feed->client, batch);
+		return;
+	}
+	if (survey)
+		search->ahead = 1;
+	else
+	{
+		begin_extension(search);
+		plan_unseen(&search->inquiry, &search->subject, gpuscan_client_lookup(batch, &lsns));
+		search->map_page++;
+		end_extension(feed);
+	}
+	gpuscan_client_release(feed->client, batch);
+}
+
+/* Plans to read the hits in the pages of a survey that are answered. */
+static void
+plan_survey(GpuScanSearch *search, const GpuScanCacheSurvey *survey, const uint64 *hits)
+{
+	Subject *subject = &search->subject;
+	uint32 n = 0;
+
+	for (; n < survey->npages && survey->pages[n].cached; n++)
+	{
+		search->inquiry.feed->counters.cached += survey->pages[n].nblocks;
+		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++, hits++)
+		{
+			if (*hits != 0)
+				plan_to_read(&search->inquiry, subject, search->map_page * GPUSCAN_MAP_RANGES + i,
+							 *hits, false);
+		}
+		search->map_page++;
+	}
+	search->ahead = n == survey->npages ? survey->npages * 2 : 1;
+}
+
+static void
+plan_lookup(GpuScanSearch *search, const GpuScanCacheLookup *lookup, const uint64 *hits)
+{
+	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+		search->hits[i] |= hits[i];
+	if (!lookup->whole && is_any(lookup->verify))
+	{
+		search->answer = palloc(sizeof(GpuScanCacheLookup));
+		*search->answer = *lookup;
+		return;
+	}
+	plan_map_page(&search->inquiry, &search->subject, lookup, search->hits);
+	memset(search->hits, 0, sizeof(search->hits));
+	search->map_page++;
+	search->ahead = 2;
+}
+
+void
+gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	GpuScanSearch *search = feed->search;
+	MemoryContext old = MemoryContextSwitchTo(feed->context);
+	const uint64 *hits = gpuscan_client_hits(batch);
+	const GpuScanCacheQuestion *question;
+	XLogRecPtr *lsns;
+	uint32 max_pages;
+
+	search->asked = false;
+	begin_extension(search);
+	if (gpuscan_client_is_survey(batch))
+	{
+		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
+
+		question = &survey->question;
+		plan_survey(search, survey, hits);
+	}
+	else
+	{
+		const GpuScanCacheLookup *lookup = gpuscan_client_lookup(batch, &lsns);
+
+		question = &lookup->question;
+		plan_lookup(search, lookup, hits);
+	}
+	count_tiers(feed, question);
+	end_extension(feed);
+	MemoryContextSwitchTo(old);
+}
+
+void
+gpuscan_feed_plan_rest(GpuScanFeed *feed)
+{
+	GpuScanSearch *search = feed->search;
+	MemoryContext old = MemoryContextSwitchTo(feed->context);
+
+	if (gpuscan_feed_is_planned(feed))
+		return;
+	begin_extension(search);
+	for (uint32 range = search->map_page * GPUSCAN_MAP_RANGES;
+		 range < search->nmap_pages * GPUSCAN_MAP_RANGES; range++)
+	{
+		uint64 blocks = gpuscan_heap_range_blocks(range, search->subject.nblocks);
+
+		if (blocks != 0)
+			plan_to_read(&search->inquiry, &search->subject, range, blocks, false);
+	}
+	search->map_page = search->nmap_pages;
+	end_extension(feed);
 	MemoryContextSwitchTo(old);
 }

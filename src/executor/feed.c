@@ -54,6 +54,8 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 								  feed->plans ? feed->plans[feed->current] : NULL);
 		}
 		feed->have_page = gpuscan_heap_next(feed->reader, &feed->page);
+		if (!feed->have_page && !gpuscan_feed_is_planned(feed))
+			return false;
 		if (!feed->have_page)
 		{
 			close_reader(feed);
@@ -165,6 +167,13 @@ add_pages(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	}
 }
 
+/* True if there is something to push, as far as is known. */
+static bool
+has_input(const GpuScanFeed *feed)
+{
+	return !feed->input_done || feed->staged != NIL;
+}
+
 /* Fills one batch; false if there was nothing to put into it. */
 static bool
 fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
@@ -225,12 +234,14 @@ gpuscan_feed_fill(GpuScanFeed *feed)
 	MemoryContext old = MemoryContextSwitchTo(feed->context);
 	GpuScanClientBatch *batch;
 
-	while ((!feed->input_done || feed->staged != NIL) &&
+	while ((has_input(feed) || gpuscan_feed_wants_to_ask(feed)) &&
 		   gpuscan_client_failure(feed->client) == NULL &&
 		   (batch = gpuscan_client_batch(feed->client)) != NULL)
 	{
 		report_progress(feed);
-		if (fill_batch(feed, batch))
+		if (!has_input(feed))
+			gpuscan_feed_ask(feed, batch);
+		else if (fill_batch(feed, batch))
 			gpuscan_client_push(feed->client, batch);
 		else
 			gpuscan_client_release(feed->client, batch);

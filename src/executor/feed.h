@@ -46,6 +46,7 @@ typedef struct GpuScanFeed
 	bool announced;				  /* how much there is to read; or that is another's to do */
 	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
 	GpuScanHeapPlan **plans;	  /* of each relation, NULL: all of it; or NULL */
+	struct GpuScanSearch *search; /* of a scan that asks the cache as it goes, or NULL */
 
 	int current; /* index into relations */
 	GpuScanHeapReader *reader;
@@ -65,6 +66,25 @@ typedef struct GpuScanFeed
  * plans to read the rest; of an aggregation, before anything is pushed.
  */
 extern void gpuscan_feed_look_up(GpuScanFeed *feed);
+
+/*
+ * Has a scan of one relation read only what the cache does not answer, or says may
+ * have a row that it wants; before anything is pushed.
+ */
+extern void gpuscan_feed_search(GpuScanFeed *feed);
+
+/* Whether no answer will add anything to what is to be read, and whether a question is to be asked. */
+extern bool gpuscan_feed_is_planned(const GpuScanFeed *feed);
+extern bool gpuscan_feed_wants_to_ask(const GpuScanFeed *feed);
+
+/* Makes the batch the next question and pushes it, or releases it where no answer is needed. */
+extern void gpuscan_feed_ask(GpuScanFeed *feed, GpuScanClientBatch *batch);
+
+/* Plans to read what the answer leaves. */
+extern void gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch);
+
+/* Plans to read all of which there is no answer; when the client has failed. */
+extern void gpuscan_feed_plan_rest(GpuScanFeed *feed);
 
 /* feed.c */
 

@@ -156,10 +156,17 @@ next_batch(GpuScanState *state)
 {
 	GpuScanRun *run = state->node.run;
 
-	gpuscan_feed_fill(&run->feed);
-	state->batch = gpuscan_client_completed(run->client, true);
-	if (state->batch == NULL)
-		return false;
+	for (;;)
+	{
+		gpuscan_feed_fill(&run->feed);
+		state->batch = gpuscan_client_completed(run->client, true);
+		if (state->batch == NULL)
+			return false;
+		if (!gpuscan_client_is_question(state->batch))
+			break;
+		gpuscan_feed_take_answer(&run->feed, state->batch);
+		release_batch(state);
+	}
 	state->nblocks = gpuscan_client_num_blocks(state->batch);
 	return true;
 }
@@ -197,6 +204,7 @@ next_tuple(ScanState *ss)
 				return slot;
 			}
 			state->local = true;
+			gpuscan_feed_plan_rest(&node->run->feed);
 		}
 		if (!next_local(state))
 		{
@@ -249,6 +257,8 @@ start(GpuScanState *state)
 	input.evaluate_each = gpuscan_parameter_evaluate_each;
 	input.arg = state;
 	gpuscan_run_open(&state->node, &input, ss->ss_currentRelation, state->relations);
+	if (state->node.run != NULL)
+		gpuscan_feed_search(&state->node.run->feed);
 }
 
 static TupleTableSlot *

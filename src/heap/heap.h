@@ -74,6 +74,9 @@ typedef struct GpuScanHeapPage
 /* The next page; false at the end. */
 extern bool gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page);
 
+/* The plan lies elsewhere and may have more parts; after the end of the last one too. */
+extern void gpuscan_heap_extend(GpuScanHeapReader *reader, GpuScanHeapPlan *plan);
+
 /* Blocks so far */
 typedef struct GpuScanHeapCounts
 {

@@ -453,6 +453,12 @@ gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page)
 	return false;
 }
 
+void
+gpuscan_heap_extend(GpuScanHeapReader *reader, GpuScanHeapPlan *plan)
+{
+	reader->plan = plan;
+}
+
 GpuScanHeapCounts
 gpuscan_heap_counts(const GpuScanHeapReader *reader)
 {

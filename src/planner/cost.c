@@ -4,7 +4,8 @@
  *	  What an offloaded node costs, in PostgreSQL's units.
  *
  * Reading a page costs what a sequential scan pays for it: the backend reads
- * it.  One whose columns are cached is not read, and costs nothing.  A tuple and each operation on it cost less than in PostgreSQL's
+ * it.  One whose columns are cached is not read, and costs nothing, but for those of a scan that have a
+ * row of its.  A tuple and each operation on it cost less than in PostgreSQL's
  * executor by what gpuscan.tuple_cost and gpuscan.operator_cost say; a row that
  * comes back costs a PostgreSQL tuple again.
  *
@@ -15,6 +16,8 @@
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
+
+#include <math.h>
 
 #include "access/table.h"
 #include "optimizer/cost.h"
@@ -35,6 +38,14 @@
 /* A process more is worth it, as in executor/feeders.c */
 #define PAGES_PER_EVALUATOR 512.0
 
+/* Of running so many operations on each of some tuples, decoding included */
+static Cost
+device_cost(double tuples, int operations)
+{
+	return (gpuscan_tuple_cost + gpuscan_operator_cost * operations) * tuples *
+		   (gpuscan_client_on_gpus() ? GPU_SHARE : 1);
+}
+
 /*
  * Fills the path's costs: `tuples` on `pages` are read, and `filter_operations`
  * run on each of them; on the `passed` ones `operations` more; and `rows` come
@@ -44,13 +55,9 @@ void
 gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, double passed,
 			 int operations, double rows, Cost cost_per_row)
 {
-	Cost device_cost = gpuscan_tuple_cost * tuples +
-					   gpuscan_operator_cost * (filter_operations * tuples + operations * passed);
-
-	if (gpuscan_client_on_gpus())
-		device_cost *= GPU_SHARE;
 	path->startup_cost = gpuscan_request_cost;
-	path->total_cost = gpuscan_request_cost + seq_page_cost * pages + device_cost +
+	path->total_cost = gpuscan_request_cost + seq_page_cost * pages +
+					   device_cost(tuples, filter_operations) + device_cost(passed, operations) +
 					   (cpu_tuple_cost + cost_per_row) * rows;
 }
 
@@ -61,11 +68,28 @@ gpuscan_cost(Path *path, double pages, double tuples, int filter_operations, dou
 void
 gpuscan_cost_values(Path *path, double tuples, int ncolumns)
 {
-	Cost cost = gpuscan_request_cost +
-				gpuscan_tuple_cost * tuples * (gpuscan_client_on_gpus() ? GPU_SHARE : 1);
+	Cost cost = gpuscan_request_cost + device_cost(tuples, 0);
 
 	path->startup_cost += cost * ncolumns;
 	path->total_cost += cost * ncolumns;
+}
+
+/*
+ * Adds what it costs a scan to read those of its cached pages that have one of the
+ * `passed` rows, which may lie anywhere; where they lie together fewer pages have
+ * them, which nobody knows before.  Pages here and there cost what they cost a bitmap heap scan.  And before
+ * the first row comes, the filter has run on all rows of a page of the visibility map.
+ */
+void
+gpuscan_cost_hits(Path *path, double pages, double tuples, int operations, double cached,
+				  double passed)
+{
+	double hits = cached * (1 - exp(-passed / Max(pages, 1)));
+
+	if (cached > 0)
+		path->startup_cost += device_cost(tuples, operations) * Min(GPUSCAN_MAP_BLOCKS / pages, 1);
+	path->total_cost +=
+		hits * (random_page_cost - (random_page_cost - seq_page_cost) * sqrt(hits / Max(pages, 1)));
 }
 
 /*
@@ -139,8 +163,8 @@ cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const GpuScanCompiled
 }
 
 /*
- * Pages of an aggregation that need not be read, as far as the service has told:
- * their columns are cached; and their tuples.
+ * Pages that need not be read, as far as the service has told: their columns are cached; and their
+ * tuples.
  *
  * A plan that is kept, of a prepared statement, does not learn of what comes later.
  * Nor does a table come into the cache by queries for which PostgreSQL's plan

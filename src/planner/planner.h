@@ -60,6 +60,8 @@ extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid par
 										const GpuScanCompiled *compiled, double *tuples);
 extern void gpuscan_cost_evaluation(Path *path, PlannerInfo *root, Oid relid, List *expressions,
 									double pages, double tuples);
+extern void gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
+							  double cached, double passed);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
 extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
 

@@ -89,6 +89,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool value
 	GpuScanCompiled *compiled;
 	QualCost local_cost;
 	double passed;
+	double cached;
+	double tuples; /* on those */
 	CustomPath *path;
 	Path *replaced;
 
@@ -115,8 +117,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, bool value
 
 	passed = rel->tuples * clauselist_selectivity(root, device, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&local_cost, local_quals, root);
-	gpuscan_cost(&path->path, rel->pages, rel->tuples, gpuscan_cost_operations(compiled->program),
-				 passed, 0, passed, local_cost.per_tuple + rel->reltarget->cost.per_tuple);
+	cached =
+		gpuscan_cost_cached_pages(root, list_make1_int(rel->relid), rte->relid, compiled, &tuples);
+	gpuscan_cost(&path->path, rel->pages - cached, rel->tuples,
+				 gpuscan_cost_operations(compiled->program), passed, 0, passed,
+				 local_cost.per_tuple + rel->reltarget->cost.per_tuple);
+	gpuscan_cost_hits(&path->path, rel->pages, rel->tuples,
+					  gpuscan_cost_operations(compiled->program), cached, passed);
 	gpuscan_cost_values(&path->path, rel->tuples, list_length(compiled->valued));
 	if (values)
 		gpuscan_rejected_note_cost("GpuScan", rte->relid, &path->path, replaced);

@@ -137,7 +137,7 @@ gpuscan_client_survey(GpuScanClientBatch *batch, uint32 *max_pages)
 {
 	Assert(batch->nblocks == 0);
 	batch->shared->kind = GPUSCAN_KIND_SURVEY;
-	*max_pages = GPUSCAN_SURVEY_PAGES;
+	*max_pages = batch->client->is_scan ? GPUSCAN_SEEK_PAGES : GPUSCAN_SURVEY_PAGES;
 	return (GpuScanCacheSurvey *) batch->shared->items;
 }
 
@@ -158,6 +158,18 @@ gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns)
 	batch->shared->kind = GPUSCAN_KIND_LOOKUP;
 	*lsns = (XLogRecPtr *) batch->shared->staging;
 	return (GpuScanCacheLookup *) batch->shared->items;
+}
+
+bool
+gpuscan_client_is_question(const GpuScanClientBatch *batch)
+{
+	return batch->shared->kind >= GPUSCAN_KIND_SURVEY;
+}
+
+const uint64 *
+gpuscan_client_hits(const GpuScanClientBatch *batch)
+{
+	return (const uint64 *) batch->shared->staging;
 }
 
 /* For tests: waits for whoever has the advisory lock. */

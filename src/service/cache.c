@@ -332,10 +332,7 @@ gpuscan_cache_use(const GpuScanOpenDevice *device, const GpuScanProgram *program
 void
 gpuscan_cache_release(GpuScanCacheUse *use)
 {
-	ListCell *lc;
-
-	foreach(lc, use->segments)
-		gpuscan_cache_release_segment(lfirst(lc));
+	gpuscan_cache_end_answers(use);
 	for (uint32 i = 0; i < use->nlayouts; i++)
 	{
 		Table *table = use->tables[i];
@@ -397,7 +394,8 @@ gpuscan_cache_question(GpuScanCacheUse *use, const GpuScanCacheQuestion *questio
 	if (memcmp(&table->key.name, &question->name, sizeof(GpuScanCacheName)) != 0)
 		return NULL;
 	table->pinned = question->pinned;
-	table->loose = question->loose;
+	/* a scan asks about the first page of the map before the others */
+	table->loose = question->loose || (map_page > 0 && table->loose);
 	reserve_ranges(table, map_page + npages);
 	return table;
 }

@@ -43,6 +43,9 @@ extern bool gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *surve
 extern uint32
 gpuscan_cache_take_answers(GpuScanCacheUse *use, bool all, GpuScanCachedSegment *const **segments);
 
+/* Lets go of the answers so far, which the device does not need any more. */
+extern void gpuscan_cache_end_answers(GpuScanCacheUse *use);
+
 /* Where the device puts the columns that a batch fills; NULL where they are not wanted. */
 extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill);
 

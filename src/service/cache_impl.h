@@ -197,7 +197,6 @@ extern uint32 gpuscan_cache_count_first_blocks(const uint64 *blocks, uint32 nwor
 
 /* Has the request use it: its answer is given to the device. */
 extern void gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment);
-extern void gpuscan_cache_release_segment(Segment *segment);
 
 /* Instead of a chunk: a value of the range cannot be cached. */
 extern Chunk gpuscan_cache_unfit;

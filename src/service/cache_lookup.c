@@ -273,6 +273,8 @@ gpuscan_cache_survey(GpuScanCacheUse *use, GpuScanCacheSurvey *survey, uint32 np
 			segment != NULL && segment->map_lsn == page->map_lsn && segment->nblocks == nblocks;
 		use->more |= !page->cached;
 		use->incomplete |= !page->cached;
+		if (!page->cached && !use->program->aggregate)
+			break;
 		if (!page->cached)
 			continue;
 		count_answer(&survey->question, segment);

@@ -14,6 +14,10 @@
  * blocks' page LSNs it has to see first, because the map page's LSN has moved.
  * The backend then asks again with those LSNs, in the order of the blocks.
  *
+ * A scan is told, where these questions are answered from the cache, which of the blocks
+ * have a row that it may want: a word for each range of the pages asked about, in the order of the
+ * question, where LSNs were.  A survey of its is answered up to the first page that is not.
+ *
  * Fill: which blocks of which range a batch has, beside others that are loose.
  *
  * heap/README.md says why this is enough to know that a block has not changed.
@@ -45,7 +49,7 @@ typedef struct GpuScanCacheQuestion
 	uint32 map_page; /* the first */
 	bool more;		 /* another question follows, whatever the answer is */
 	bool finish;	 /* if all is answered there is no other input */
-	bool loose;		 /* blocks of the relation are known not to be all-visible */
+	bool loose;		 /* blocks of the relation are known not to be all-visible, so far */
 	bool pinned;	 /* its columns are not dropped for others */
 
 	/* The answer: the input is complete; and of the cached blocks */

@@ -125,6 +125,7 @@ gpuscan_cache_create_segment(GpuScanCacheUse *use, uint32 layout, uint32 map_pag
 	memcpy(segment->dictionaries, use->dictionaries[layout], n * sizeof(GpuScanDictionary *));
 	segment->chunks = palloc(Max(nranges, 1) * max * sizeof(Chunk *));
 	segment->ranges = palloc(Max(nranges, 1) * sizeof(GpuScanCachedRange));
+	segment->cached.map_page = map_page;
 	segment->cached.ranges = segment->ranges;
 	MemoryContextSwitchTo(old);
 	return segment;
@@ -135,8 +136,10 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 {
 	int n = segment->ncolumns;
 	GpuScanRows runs[GPUSCAN_RANGE_BLOCKS];
+	uint16 ends[GPUSCAN_RANGE_BLOCKS];
 	const GpuScanChunk **chunks;
 	GpuScanRows *copy;
+	uint16 *copied_ends;
 	uint32 nruns = 0;
 	uint32 row = 0;
 
@@ -154,6 +157,7 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 			segment->ntuples += ntuples;
 		}
 		row += ntuples;
+		ends[i] = row;
 	}
 	if (nruns == 0)
 		return;
@@ -171,9 +175,13 @@ gpuscan_cache_add_range(Segment *segment, const GpuScanRangeState *state, uint64
 							   segment->in_tier);
 	copy = MemoryContextAlloc(segment->context, nruns * sizeof(GpuScanRows));
 	memcpy(copy, runs, nruns * sizeof(GpuScanRows));
+	copied_ends = MemoryContextAlloc(segment->context, sizeof(ends));
+	memcpy(copied_ends, ends, sizeof(ends));
 	segment->ranges[segment->cached.nranges++] = (GpuScanCachedRange){
+		.number = state->range % GPUSCAN_MAP_RANGES,
 		.nruns = nruns,
 		.nblocks = pg_popcount64(blocks),
+		.ends = copied_ends,
 		.runs = copy,
 		.chunks = chunks,
 		.dictionaries = segment->dictionaries,
@@ -252,8 +260,8 @@ gpuscan_cache_use_segment(GpuScanCacheUse *use, Segment *segment)
 	MemoryContextSwitchTo(old);
 }
 
-void
-gpuscan_cache_release_segment(Segment *segment)
+static void
+release_segment(Segment *segment)
 {
 	if (--segment->users > 0)
 		return;
@@ -266,4 +274,15 @@ gpuscan_cache_release_segment(Segment *segment)
 	while (segments_bytes > gpuscan_cache_overhead_limit() / SEGMENTS_SHARE &&
 		   !dlist_is_empty(&idle_segments))
 		invalidate(dlist_head_element(Segment, idle, &idle_segments));
+}
+
+void
+gpuscan_cache_end_answers(GpuScanCacheUse *use)
+{
+	ListCell *lc;
+
+	foreach(lc, use->segments)
+		release_segment(lfirst(lc));
+	list_free(use->segments);
+	use->segments = NIL;
 }

@@ -96,9 +96,15 @@ typedef enum GpuScanBatchKind
 	GPUSCAN_KIND_LOOKUP	 /* a GpuScanCacheLookup in items, LSNs in staging */
 } GpuScanBatchKind;
 
+/* The blocks that a scan may want, in staging, of each page of the map */
+#define GPUSCAN_HITS_SIZE (GPUSCAN_MAP_RANGES * sizeof(uint64))
+
 /* Pages of the map that one survey asks about, at most */
 #define GPUSCAN_SURVEY_PAGES                                                                       \
 	((GPUSCAN_BATCH_ITEMS - offsetof(GpuScanCacheSurvey, pages)) / sizeof(GpuScanCacheMapPage))
+
+/* The same of a scan */
+#define GPUSCAN_SEEK_PAGES (GPUSCAN_BATCH_STAGING / GPUSCAN_HITS_SIZE)
 
 typedef struct GpuScanChannelBatch
 {

@@ -252,6 +252,7 @@ gpuscan_client_open(const GpuScanProgram *program, const GpuScanLayout *const *l
 	if (client == NULL)
 		return NULL;
 	chan = client->chan;
+	client->is_scan = !program->aggregate;
 	size = MAXALIGN(program->size);
 	memcpy(chan->request, program, program->size);
 	for (int i = 0; i < nlayouts; i++)
@@ -387,23 +388,23 @@ gpuscan_client_completed(GpuScanClient *client, bool wait)
 	bool failed = has_failed(client);
 	uint32 index;
 	bool done;
-	bool is_question;
+	bool is_answer; /* the service's own */
 
 	if (client->nreleased == client->npushed)
 		return NULL;
 
 	index = oldest_pushed(client);
-	is_question = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY;
-	if (failed && !is_question)
+	is_answer = client->chan->batches[index].kind >= GPUSCAN_KIND_SURVEY && !client->is_scan;
+	if (failed && !is_answer)
 		return NULL;
 	if (wait)
 		wait_for(client, GPUSCAN_WAIT_BATCH + index);
 	done = pg_atomic_read_u32(&client->chan->batches[index].done) != 0;
 	pg_read_barrier();
 
-	/* A batch that failed is done too, after its failure was set; an answer is right in any case. */
+	/* A batch that failed is done too, after its failure was set; such an answer is right in any case. */
 	failed = has_failed(client);
-	return done && (!failed || is_question) ? &client->channel->batches[index] : NULL;
+	return done && (!failed || is_answer) ? &client->channel->batches[index] : NULL;
 }
 
 GpuScanClientBatch *

@@ -139,6 +139,10 @@ extern GpuScanCacheSurvey *gpuscan_client_survey(GpuScanClientBatch *batch, uint
 extern bool gpuscan_client_is_survey(const GpuScanClientBatch *batch);
 extern GpuScanCacheLookup *gpuscan_client_lookup(GpuScanClientBatch *batch, XLogRecPtr **lsns);
 
+/* Whether a batch is a question; and of a scan's that is completed, what the device says of the blocks. */
+extern bool gpuscan_client_is_question(const GpuScanClientBatch *batch);
+extern const uint64 *gpuscan_client_hits(const GpuScanClientBatch *batch);
+
 /* Makes room for all pages of a range in an empty batch. */
 extern void gpuscan_client_expect_range(GpuScanClientBatch *batch);
 

@@ -57,6 +57,7 @@ struct GpuScanClient
 	GpuScanSessionChannel *channel;
 	GpuScanChannel *chan; /* channel->chan */
 	uint32 generation;	  /* of the service that serves it */
+	bool is_scan;		  /* whose questions the device answers */
 	bool finished;		  /* the service knows that the input is complete */
 	const char *failure;
 	const char *device; /* in shared memory; set by close */

@@ -72,7 +72,8 @@ struct Request
 	const GpuScanLayout **layouts;
 	uint32 nlayouts;
 
-	GpuScanCacheUse *cache;			 /* of an aggregation on a device that takes columns, or NULL */
+	GpuScanCacheUse *cache;			 /* on a device that takes columns, or NULL */
+	Batch *seeking;					 /* whose question the device answers, of a scan, or NULL */
 	const GpuScanOpenDevice *device; /* that serves it */
 	GpuScanRequest *running;		 /* the device's; NULL if it never began */
 	uint32 npushed;					 /* batches passed on */
@@ -376,6 +377,7 @@ begin(Request *request)
 	request->fault = chan->fault;
 	request->program = NULL;
 	request->cache = NULL;
+	request->seeking = NULL;
 	request->device = NULL;
 	request->running = NULL;
 	request->leader = request;
@@ -433,8 +435,7 @@ begin(Request *request)
 		(void) succeeded(
 			request, GPUSCAN_AT_BEGIN,
 			request->device->ops->begin(request->device->device, &options, &request->running));
-		if (request->running != NULL && request->program->aggregate &&
-			request->device->ops->push_cached != NULL)
+		if (request->running != NULL && request->device->ops->push_cached != NULL)
 			request->cache = gpuscan_cache_use(request->device, request->program, request->layouts,
 											   request->nlayouts, request->background);
 		pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_SCANNING);
@@ -559,29 +560,68 @@ push_answers(Request *request, bool all)
 	GpuScanCachedSegment *const *segments;
 	uint32 n;
 
-	if (request->cache == NULL)
+	if (request->cache == NULL || !request->program->aggregate)
 		return true;
 	n = gpuscan_cache_take_answers(request->cache, all, &segments);
 	return n == 0 || succeeded(request, GPUSCAN_AT_PUSH,
 							   request->device->ops->push_cached(request->running, segments, n));
 }
 
+/* Lets go of what the device has used for a scan's last question. */
+static void
+end_seek(Request *request)
+{
+	if (request->seeking == NULL || pg_atomic_read_u32(&request->seeking->in_flight) != 0)
+		return;
+	gpuscan_cache_end_answers(request->cache);
+	request->seeking = NULL;
+}
+
+/*
+ * Has the device find the blocks that a scan may want, of those that the cache has
+ * answered; it is the device that answers the batch then.  False if the request has failed.
+ */
+static bool
+seek(Request *request, uint32 index, uint32 npages)
+{
+	GpuScanChannelBatch *shared = &request->chan->batches[index];
+	Batch *batch = &request->batches[index];
+	GpuScanSeek seek = {.hits = (uint64 *) shared->staging, .tag = batch};
+
+	/* what both kinds of questions begin with; npages is at most GPUSCAN_SEEK_PAGES */
+	seek.map_page = ((const GpuScanCacheQuestion *) shared->items)->map_page;
+	seek.nsegments = gpuscan_cache_take_answers(request->cache, true, &seek.segments);
+	memset(seek.hits, 0, npages * GPUSCAN_HITS_SIZE);
+	if (seek.nsegments == 0)
+	{
+		pg_atomic_fetch_add_u32(&request->ndone, 1);
+		pg_atomic_exchange_u32(&shared->done, 1);
+		return true;
+	}
+	request->seeking = batch;
+	pg_atomic_write_u32(&batch->in_flight, 1);
+	return succeeded(request, GPUSCAN_AT_PUSH, request->device->ops->seek(request->running, &seek));
+}
+
 static bool finish(Request *request);
 
 /* Answers a batch that asks what is cached. */
 static bool
-answer(Request *request, GpuScanChannelBatch *batch)
+answer(Request *request, uint32 index)
 {
-	bool good = request->cache != NULL;
+	GpuScanChannelBatch *batch = &request->chan->batches[index];
+	bool good = request->cache != NULL && request->seeking == NULL;
 	bool finished = false;
+	uint32 npages = 1;
 
 	if (good && batch->kind == GPUSCAN_KIND_SURVEY)
 	{
 		GpuScanCacheSurvey *survey = (GpuScanCacheSurvey *) batch->items;
-		uint32 npages = survey->npages;
 
+		npages = survey->npages;
 		good =
-			npages <= GPUSCAN_SURVEY_PAGES && gpuscan_cache_survey(request->cache, survey, npages);
+			npages <= (request->program->aggregate ? GPUSCAN_SURVEY_PAGES : GPUSCAN_SEEK_PAGES) &&
+			gpuscan_cache_survey(request->cache, survey, npages);
 		finished = survey->question.finished;
 	}
 	else if (good)
@@ -598,6 +638,8 @@ answer(Request *request, GpuScanChannelBatch *batch)
 		return false;
 	}
 	request->npushed++;
+	if (!request->program->aggregate)
+		return seek(request, index, npages);
 	pg_atomic_fetch_add_u32(&request->ndone, 1);
 	if (!push_answers(request, false))
 		return false;
@@ -628,7 +670,7 @@ push(Request *request)
 	end_fill(request, index);
 	from = &chan->batches[index];
 	if (from->kind == GPUSCAN_KIND_SURVEY || from->kind == GPUSCAN_KIND_LOOKUP)
-		return answer(request, from);
+		return answer(request, index);
 	if (!push_answers(request->leader, true))
 		return false;
 	to.nblocks = from->nblocks;
@@ -727,6 +769,7 @@ advance(Request *request)
 		reject(request, "too many batches were pushed");
 		return;
 	}
+	end_seek(request);
 	while (request->npushed != npushed)
 	{
 		if (!push(request))

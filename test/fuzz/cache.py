@@ -214,6 +214,11 @@ class Reader(Session):
             'SELECT split_part(s, \' \', 2) || k, count(*), sum(length(left(big, 100) || k)) FROM {t} GROUP BY 1',
             'SELECT count(*), sum(v), count(k || s || extra) FROM {t} WHERE big || k ~ \'7.?1$\'',
             'SELECT count(*), sum(n) FROM {t} WHERE d >= timestamp \'2026-01-01 02:00\' AND v > 0',
+            'SELECT id, v, n, d, s, ctid FROM {t} WHERE id BETWEEN {low} AND {low} + 30',
+            'SELECT {t}, tableoid::regclass FROM {t} WHERE v BETWEEN {low} - 50000 AND {low} - 49990',
+            'SELECT id, big FROM {t} WHERE s = \'key 7\' AND n BETWEEN 2 AND 3',
+            'SELECT id, k, s FROM {t} WHERE f = \'NaN\' OR k IS NULL',
+            'SELECT id, v FROM {t} WHERE CASE WHEN id <> {low} THEN 1000 / (id - {low}) IN (333, -250) ELSE s IS NULL END',
         )).format(t=table, low=low)
 
     def compare(self, query):
@@ -242,8 +247,9 @@ class Reader(Session):
         return True
 
     def add_counters(self, node):
+        scan = node.get('Custom Plan Provider') == 'GpuScan'
         for name in ('Blocks Cached', 'Blocks Read', 'Blocks Loaded', 'Blocks Loose'):
-            self.counts[name] += node.get(name, 0)
+            self.counts[name + (', scans' if scan else '')] += node.get(name, 0)
         if node.get('Replaced Plan'):
             self.counts['replaced: ' + node['Replaced Plan']] += 1
         for child in node.get('Plans', ()):
@@ -316,6 +322,8 @@ def main():
         print('%s: %d' % (name, count))
     if not failures and counts['Blocks Cached'] < counts['Blocks Read'] / 10:
         failures.append('only %d blocks came from the cache' % counts['Blocks Cached'])
+    if not failures and counts['Blocks Cached, scans'] < counts['Blocks Read, scans'] / 10:
+        failures.append('only %d blocks were sought in the cache by scans' % counts['Blocks Cached, scans'])
     for failure in failures:
         print('seed %d: %s' % (options.seed, failure))
     return 1 if failures else 0

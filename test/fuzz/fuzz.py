@@ -48,6 +48,7 @@ class Counts:
         self.cases = self.queries = self.ours = self.agg = self.scan = 0
         self.errors = Counter()      # by SQLSTATE
         self.analyzed = self.spared = 0
+        self.analyzed_scans = self.cached_scans = 0
         self.replaced = Counter()    # of what was looked at, by reason
         self.devices = Counter()     # that ran what was looked at
 
@@ -58,12 +59,12 @@ class Counts:
     def __str__(self):
         return ('%d cases, %d queries: %d ours (%d with GpuAgg, %d with GpuScan), %s; '
                 '%d looked at ran on %s, replaced plan in %d%s; '
-                'an error spared by a split filter in %d'
+                '%d of %d scans looked at had cached columns; an error spared by a split filter in %d'
                 % (self.cases, self.queries, self.ours, self.agg, self.scan,
                    ', '.join('%d with error %s' % (n, code) for code, n in self.errors.most_common()) or 'no errors',
                    self.analyzed, ' and '.join('%s (%d)' % d for d in self.devices.most_common()) or 'no device',
                    self.replaced.total(), ''.join(' (%d: %s)' % (n, why) for why, n in self.replaced.most_common()),
-                   self.spared))
+                   self.cached_scans, self.analyzed_scans, self.spared))
 
 
 def providers(node, found):
@@ -75,6 +76,8 @@ def providers(node, found):
             found.add('replaced: ' + node['Replaced Plan'])
         if 'Device' in node:
             found.add('device ' + node['Device'])
+        if node.get('Custom Plan Provider') == 'GpuScan' and node.get('Blocks Cached'):
+            found.add('cached scan')
         if node.get('Node Type') == 'Aggregate':
             found.add('Aggregate')
         if 'Device Filter' in node and 'Filter' in node and node['Custom Plan Provider'] == 'GpuScan':
@@ -186,15 +189,18 @@ class Fuzzer:
             counts.ours += 1
             counts.agg += 'GpuAgg' in found
             counts.scan += 'GpuScan' in found
-            if sample:
+            # a scan whose columns the first run has loaded reads other blocks
+            if sample or 'GpuScan' in found:
                 again = self.execute(session, query, 'on')
                 what = self.compare(query, on, again, table.rows) if 'Aggregate' in found else self.changed(query, on, again)
                 if what:
                     raise Failure('difference between two runs with gpuscan: ' + what)
-                if not any(isinstance(result, str) for result in off):
+                if sample and not any(isinstance(result, str) for result in off):
                     found = self.look(session, query, True)
                     devices = [name.partition(' ')[2] for name in found if name.startswith('device ')]
                     counts.analyzed += 1
+                    counts.analyzed_scans += 'GpuScan' in found
+                    counts.cached_scans += 'cached scan' in found
                     counts.replaced.update([mark.partition(': ')[2] for mark in found if mark.startswith('replaced: ')][:1])
                     counts.devices.update(devices)
                     elsewhere = [device for device in devices if not device.startswith(self.options.device)]
@@ -293,6 +299,9 @@ def run(options):
     print('seed %s: %s' % (options.seed, counts))
     if passed and counts.ours < options.min_ours * counts.queries:
         print('fewer than %g of the queries had a plan of ours' % options.min_ours)
+        return False
+    if passed and counts.analyzed_scans > 50 and counts.cached_scans * 20 < counts.analyzed_scans:
+        print('hardly a scan had cached columns')
         return False
     return passed
 

@@ -353,6 +353,23 @@ random_program(bool aggregate, bool grouped)
 	return build_program(b);
 }
 
+/* A scan, mostly of few rows */
+static GpuScanProgram *
+random_scan(void)
+{
+	Builder *b = new_builder(NUM_COLUMNS, false);
+	uint16_t rare;
+
+	add_sources(b);
+	for (uint32_t i = below(30); i > 0; i--)
+		add_random_instr(b);
+	b->header.filter = random_register(b, GPUSCAN_BOOL);
+	rare = add_instr(b, GPUSCAN_OP_I32_EQ, b->inputs[2].reg, b->params[1].reg, 0, 0);
+	if (below(4) > 0)
+		b->header.filter = add_instr(b, GPUSCAN_OP_AND, rare, b->header.filter, 0, 0);
+	return build_program(b);
+}
+
 /*
  * What most queries are: a key or two, aggregates of columns, and perhaps a comparison.  Kernels over
  * columns have ways of their own for that.
@@ -716,6 +733,7 @@ typedef struct Columns
 	GpuScanBatch batches[MAX_RANGES];
 	GpuScanCachedRange ranges[MAX_RANGES];
 	GpuScanRows runs[MAX_RANGES][2];
+	uint16_t ends[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
 
 	/* As a Program wants them */
 	const GpuScanDictionary *wanted_dictionaries[NUM_INPUTS];
@@ -786,10 +804,19 @@ make_ranges(Columns *columns)
 				return false;
 		}
 		n = (uint16_t) columns->chunks[r][0]->nrows;
+		for (uint32_t i = 0; i < GPUSCAN_RANGE_BLOCKS; i++)
+		{
+			const GpuScanBatch *batch = &columns->batches[r];
+
+			columns->ends[r][i] = (uint16_t) ((i > 0 ? columns->ends[r][i - 1] : 0) +
+											  (i < batch->nblocks ? batch->blocks[i].ntuples : 0));
+		}
 		columns->runs[r][0] = (GpuScanRows){0, (uint16_t) (n / 3)};
 		first = (uint16_t) (n / 3 + (whole ? 0 : r % 2));
 		columns->runs[r][1] = (GpuScanRows){first, (uint16_t) (whole ? n - first : n / 2)};
-		columns->ranges[r] = (GpuScanCachedRange){.nruns = r % 5 == 4 ? 1 : 2,
+		columns->ranges[r] = (GpuScanCachedRange){.number = r,
+												  .ends = columns->ends[r],
+												  .nruns = r % 5 == 4 ? 1 : 2,
 												  .nblocks = columns->batches[r].nblocks,
 												  .runs = columns->runs[r],
 												  .chunks = columns->wanted[r],
@@ -898,6 +925,78 @@ typedef enum Kind
 	KIND_TOLD
 } Kind;
 
+#define NUM_HITS (2 * GPUSCAN_MAP_RANGES)
+
+static Run *
+run_seek(const Device *on, const GpuScanProgram *program, const GpuScanLayout *const *layouts,
+		 Columns *columns, uint64_t *hits)
+{
+	GpuScanCachedSegment *segments[] = {&columns->segments[0], &columns->segments[1]};
+	Run *run = new_run();
+	GpuScanRequestOptions options = run_options(run, program, layouts, 2, 0);
+	GpuScanRequest *request;
+
+	memset(hits, 0, NUM_HITS * sizeof(uint64_t));
+	on->ops->begin(on->device, &options, &request);
+	on->ops->seek(request, &(GpuScanSeek){.segments = segments, .nsegments = 2, .hits = hits});
+	WAIT_FOR(run, run->answered == 1);
+	on->ops->end(request);
+	WAIT_FOR(run, run->ended > 0);
+	return run;
+}
+
+static void
+compare_seeks(const Device *devices, const char *name, int rounds,
+			  const GpuScanLayout *const *layouts, Table *table)
+{
+	Columns *columns[2];
+	int wrong = 0;
+	int results = 0;
+
+	for (int d = 0; d < 2; d++)
+	{
+		columns[d] = make_columns(&devices[d], layouts, table);
+		if (!make_ranges(columns[d]))
+		{
+			ok(false, "%s: columns on %s", name, devices[d].ops->name);
+			return;
+		}
+	}
+	for (int round = 0; round < rounds; round++)
+	{
+		uint64_t start = seed;
+		GpuScanProgram *program = random_scan();
+		uint64_t *hits = calloc(2 * NUM_HITS, sizeof(uint64_t));
+		Run *runs[2];
+		bool some = false;
+		bool bad;
+
+		for (int d = 0; d < 2; d++)
+			choose_columns(&devices[d], columns[d], program);
+		for (int d = 0; d < 2; d++)
+			runs[d] = run_seek(&devices[d], program, layouts, columns[d], hits + d * NUM_HITS);
+		bad = runs[0]->batch_code != GPUSCAN_OK || runs[1]->batch_code != GPUSCAN_OK ||
+			  runs[0]->stats.tuples != runs[1]->stats.tuples ||
+			  runs[0]->stats.blocks_skipped != runs[1]->stats.blocks_skipped ||
+			  memcmp(hits, hits + NUM_HITS, NUM_HITS * sizeof(uint64_t)) != 0;
+		for (uint32_t r = 0; r < columns[0]->nranges; r++)
+			some |= hits[r] != 0 &&
+					(uint32_t) __builtin_popcountll(hits[r]) < columns[0]->ranges[r].nblocks;
+		results += some;
+		if (bad)
+			print_program(program, start);
+		wrong += bad;
+		release(runs[0]);
+		release(runs[1]);
+		free(hits);
+		free(program);
+	}
+	for (int d = 0; d < 2; d++)
+		free_columns(&devices[d], columns[d]);
+	ok(wrong == 0, "%s: %d Programs, %d of which want a part of the blocks (%d differ)", name,
+	   rounds, results, wrong);
+}
+
 static void
 compare_cached(const Device *devices, const char *name, int rounds, bool grouped, Kind kind,
 			   const GpuScanLayout *const *layouts, Table *table)
@@ -1005,6 +1104,8 @@ main(int argc, char **argv)
 	compare_devices(devices, "without keys", rounds, true, false, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "groups", rounds * 2, true, true, layouts, tables, NUM_TABLES);
 	compare_devices(devices, "many groups", rounds, true, true, layouts, &large, 1);
+	compare_seeks(devices, "seeks", rounds, layouts, tables[0]);
+	compare_seeks(devices, "seeks, many tuples", rounds, layouts, large);
 	compare_cached(devices, "cached, without keys", rounds, false, KIND_RANDOM, layouts, tables[0]);
 	compare_cached(devices, "cached, groups", rounds * 2, true, KIND_RANDOM, layouts, tables[3]);
 	compare_cached(devices, "cached, many groups", rounds * 2, true, KIND_RANDOM, layouts, large);

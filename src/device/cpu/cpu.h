@@ -467,6 +467,7 @@ typedef struct CpuPartial
 	bool dense; /* `first` and those that follow, else `picked`, ascending */
 	uint32_t first;
 	uint16_t picked[CPU_CHUNK];
+	uint64_t *hits; /* of a scan: the range's word in a GpuScanSeek */
 
 	char *rows[CPU_CHUNK];
 	CpuKeys keys;
@@ -490,10 +491,10 @@ extern CpuPartial *gpuscan_cpu_partial_create(const CpuPlan *plan, uint32_t part
 											  const atomic_bool *cancel);
 extern void gpuscan_cpu_partial_free(CpuPartial *partial);
 
-/* Runs a batch, or the tuples of a cached range. */
+/* Runs a batch, or the tuples of a cached range, of a scan with the range's word of hits. */
 extern GpuScanCode gpuscan_cpu_partial_run(CpuPartial *partial, const GpuScanBatch *batch);
-extern GpuScanCode
-gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range);
+extern GpuScanCode gpuscan_cpu_partial_run_cached(CpuPartial *partial,
+												  const GpuScanCachedRange *range, uint64_t *hits);
 
 /*
  * Whole cached ranges by what their chunks' headers say, summary.c

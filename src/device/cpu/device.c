@@ -47,17 +47,33 @@ typedef struct QueuedBatch
 	GpuScanBatch batch;
 } QueuedBatch;
 
+/* What was pushed by one call: in the request's list until all is taken, and freed when all is done */
 typedef struct QueuedRanges
 {
 	struct QueuedRanges *next;
-	GpuScanCachedSegment **segments; /* none without ranges */
+	GpuScanCachedSegment **segments;
 	uint32_t nsegments;
+	uint64_t *hits;	   /* of a scan, as in GpuScanSeek, or NULL */
+	uint32_t map_page; /* if so */
+	void *tag;		   /* if so */
+	GpuScanCode code;
+	uint64_t untaken; /* ranges, each once for every part */
+	uint32_t working; /* threads with some that they have taken */
 	struct
 	{
 		uint32_t segments;
 		uint32_t ranges; /* of the next one */
 	} taken[];			 /* by each part */
 } QueuedRanges;
+
+/* Ranges of one segment that a thread has taken */
+typedef struct Taken
+{
+	QueuedRanges *queued;
+	const GpuScanCachedRange *ranges;
+	uint32_t n;
+	uint64_t *hits; /* of its map page, or NULL */
+} Taken;
 
 typedef enum RequestState
 {
@@ -268,42 +284,68 @@ free_ranges(QueuedRanges *queued)
 }
 
 /* Takes some of the ranges, at most RANGES_AT_ONCE, for a part.  Under the lock. */
-static const GpuScanCachedRange *
-take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part, uint32_t *n)
+static Taken
+take_ranges(GpuScanRequest *request, QueuedRanges *queued, uint32_t part)
 {
 	QueuedRanges **link = &request->ranges;
 	const GpuScanCachedSegment *segment = queued->segments[queued->taken[part].segments];
 	uint32_t first = queued->taken[part].ranges;
 	uint32_t left = segment->nranges - first;
+	Taken taken = {.queued = queued,
+				   .ranges = segment->ranges + first,
+				   .n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE};
 
-	*n = left < RANGES_AT_ONCE ? left : RANGES_AT_ONCE;
-	queued->taken[part].ranges += *n;
-	if (*n == left)
+	if (queued->hits != NULL)
+		taken.hits = gpuscan_seek_hits(queued->hits, queued->map_page, segment);
+	queued->taken[part].ranges += taken.n;
+	if (taken.n == left)
 	{
 		queued->taken[part].segments++;
 		queued->taken[part].ranges = 0;
 	}
-	for (uint32_t p = 0; p < request->plan->nparts; p++)
-	{
-		if (queued->taken[p].segments < queued->nsegments)
-			return segment->ranges + first;
-	}
+	queued->working++;
+	queued->untaken -= taken.n;
+	if (queued->untaken > 0)
+		return taken;
 	while (*link != queued)
 		link = &(*link)->next;
 	*link = queued->next;
+	return taken;
+}
+
+/* Ranges are done; with the last of them, answers a scan.  Called and returns under the lock. */
+static void
+end_ranges(GpuScanRequest *request, const Taken *taken, GpuScanCode code)
+{
+	QueuedRanges *queued = taken->queued;
+
+	if (queued->code == GPUSCAN_OK)
+		queued->code = code;
+	if (--queued->working > 0 || queued->untaken > 0)
+		return;
+	if (queued->hits != NULL)
+	{
+		pthread_mutex_unlock(&request->device->lock);
+		request->options.batch_done(request->options.arg, queued->tag, queued->code, 0);
+		pthread_mutex_lock(&request->device->lock);
+	}
 	free_ranges(queued);
-	return segment->ranges + first;
 }
 
 /* Runs cached ranges, without the lock.  True if it had to look at no more than headers. */
 static bool
-run_some(CpuPartial *partial, const GpuScanCachedRange *ranges, uint32_t n, GpuScanCode *code)
+run_some(CpuPartial *partial, const Taken *taken, GpuScanCode *code)
 {
 	uint64_t glances = partial->glances;
 
-	for (uint32_t i = 0; *code == GPUSCAN_OK && i < n; i++)
-		*code = gpuscan_cpu_partial_run_cached(partial, &ranges[i]);
-	return *code == GPUSCAN_OK && partial->glances - glances == n;
+	for (uint32_t i = 0; *code == GPUSCAN_OK && i < taken->n; i++)
+	{
+		const GpuScanCachedRange *range = &taken->ranges[i];
+
+		*code = gpuscan_cpu_partial_run_cached(
+			partial, range, taken->hits != NULL ? &taken->hits[range->number] : NULL);
+	}
+	return *code == GPUSCAN_OK && partial->glances - glances == taken->n;
 }
 
 /* Runs some cached ranges.  Called and returns under the lock. */
@@ -314,27 +356,32 @@ run_ranges(GpuScanRequest *request)
 	bool by_parts = request->plan->nparts > 1;
 	uint32_t part = 0;
 	QueuedRanges *queued = find_ranges(request, &part);
-	uint32_t n;
-	const GpuScanCachedRange *ranges = take_ranges(request, queued, part, &n);
+	Taken taken = take_ranges(request, queued, part);
 	CpuPartial *partial;
 	GpuScanCode code;
 	uint64_t start;
 
 	request->part_is_busy[part] = by_parts;
 	partial = begin_work(request, by_parts, part, &code, &start);
-	while (code == GPUSCAN_OK && run_some(partial, ranges, n, &code) && !by_parts)
+	while (code == GPUSCAN_OK && run_some(partial, &taken, &code) && !by_parts)
 	{
+		const Taken done = taken;
+
 		/* that took less time than beginning and ending does: go on */
 		pthread_mutex_lock(&device->lock);
 		queued = find_ranges(request, &part);
 		if (queued != NULL)
-			ranges = take_ranges(request, queued, part, &n);
+		{
+			taken = take_ranges(request, queued, part);
+			end_ranges(request, &done, code);
+		}
 		pthread_mutex_unlock(&device->lock);
 		if (queued == NULL)
 			break;
 	}
 	end_work(request, by_parts ? NULL : partial, code, start);
 	request->part_is_busy[part] = false;
+	end_ranges(request, &taken, code);
 	if (by_parts)
 		pthread_cond_signal(&device->work);
 }
@@ -577,7 +624,10 @@ end_request(GpuScanRequest *request)
 		QueuedRanges *queued = request->ranges;
 
 		request->ranges = queued->next;
-		free_ranges(queued);
+		queued->untaken = 0;
+		queued->hits = NULL;
+		if (queued->working == 0)
+			free_ranges(queued);
 	}
 }
 
@@ -663,45 +713,64 @@ cpu_push(GpuScanRequest *request, const GpuScanBatch *batch)
 	return GPUSCAN_OK;
 }
 
-/* Segments that have ranges, prepared; NULL: out of memory. */
+/* A list of segments; NULL: out of memory. */
 static QueuedRanges *
-queue_segments(const GpuScanRequest *request, GpuScanCachedSegment *const *segments,
-			   uint32_t nsegments)
+list_segments(const GpuScanRequest *request, GpuScanCachedSegment *const *segments,
+			  uint32_t nsegments)
 {
-	uint32_t ninputs = request->options.program->ninputs;
 	QueuedRanges *queued =
 		calloc(1, sizeof(QueuedRanges) + request->limit * sizeof(queued->taken[0]));
 
 	if (queued == NULL)
 		return NULL;
 	queued->segments = malloc((nsegments + 1) * sizeof(GpuScanCachedSegment *));
-	for (uint32_t i = 0; queued->segments != NULL && i < nsegments; i++)
-	{
-		if (segments[i]->prepared == NULL && !gpuscan_cpu_segment_prepare(segments[i], ninputs))
-		{
-			free(queued->segments);
-			queued->segments = NULL;
-		}
-		else if (segments[i]->nranges > 0)
-			queued->segments[queued->nsegments++] = segments[i];
-	}
 	if (queued->segments == NULL)
 	{
 		free(queued);
 		return NULL;
 	}
+	memcpy(queued->segments, segments, nsegments * sizeof(GpuScanCachedSegment *));
+	queued->nsegments = nsegments;
+	for (uint32_t i = 0; i < nsegments; i++)
+		queued->untaken += segments[i]->nranges;
 	return queued;
+}
+
+/* Has the threads work on them. */
+static void
+queue_segments(GpuScanRequest *request, QueuedRanges *queued)
+{
+	GpuScanDevice *device = request->device;
+
+	pthread_mutex_lock(&device->lock);
+	queued->untaken *= request->plan->nparts;
+	queued->next = request->ranges;
+	request->ranges = queued;
+	pthread_cond_broadcast(&device->work);
+	pthread_mutex_unlock(&device->lock);
 }
 
 static GpuScanCode
 cpu_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments, uint32_t nsegments)
 {
 	GpuScanDevice *device = request->device;
-	QueuedRanges *queued = queue_segments(request, segments, nsegments);
+	uint32_t ninputs = request->options.program->ninputs;
+	QueuedRanges *queued = list_segments(request, segments, nsegments);
 	bool untouched;
 
 	if (queued == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
+	queued->nsegments = 0;
+	for (uint32_t i = 0; i < nsegments; i++)
+	{
+		if (segments[i]->prepared == NULL && !gpuscan_cpu_segment_prepare(segments[i], ninputs))
+		{
+			free_ranges(queued);
+			return GPUSCAN_OUT_OF_MEMORY;
+		}
+		if (segments[i]->nranges > 0)
+			queued->segments[queued->nsegments++] = segments[i];
+	}
 	if (queued->nsegments == 0)
 	{
 		free_ranges(queued);
@@ -714,12 +783,21 @@ cpu_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments, 
 	if (untouched)
 		gpuscan_cpu_plan_numbers(request->plan, queued->segments, queued->nsegments,
 								 &request->memory);
+	queue_segments(request, queued);
+	return GPUSCAN_OK;
+}
 
-	pthread_mutex_lock(&device->lock);
-	queued->next = request->ranges;
-	request->ranges = queued;
-	pthread_cond_broadcast(&device->work);
-	pthread_mutex_unlock(&device->lock);
+static GpuScanCode
+cpu_seek(GpuScanRequest *request, const GpuScanSeek *seek)
+{
+	QueuedRanges *queued = list_segments(request, seek->segments, seek->nsegments);
+
+	if (queued == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	queued->hits = seek->hits;
+	queued->map_page = seek->map_page;
+	queued->tag = seek->tag;
+	queue_segments(request, queued);
 	return GPUSCAN_OK;
 }
 
@@ -772,6 +850,7 @@ const GpuScanDeviceOps gpuscan_cpu_device = {
 	.begin = cpu_begin,
 	.push = cpu_push,
 	.push_cached = cpu_push_cached,
+	.seek = cpu_seek,
 	.finish = cpu_finish,
 	.fetch = cpu_fetch,
 	.end = cpu_end,

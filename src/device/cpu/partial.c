@@ -315,6 +315,32 @@ report_faults(CpuPartial *partial, uint8_t *keep)
 	return GPUSCAN_OK;
 }
 
+/* The block of a range in whose part of the chunks a row lies */
+static uint32_t
+block_of_row(const GpuScanCachedRange *range, uint32_t row)
+{
+	uint32_t block = 0;
+
+	for (uint32_t step = GPUSCAN_RANGE_BLOCKS / 2; step > 0; step /= 2)
+	{
+		if (range->ends[block + step - 1] <= row)
+			block += step;
+	}
+	return block;
+}
+
+/* Says what became of a tuple of a scan that is not rejected. */
+static void
+set_outcome(CpuPartial *partial, uint32_t i, GpuScanOutcome outcome)
+{
+	uint32_t row = partial->dense ? partial->first + i : partial->picked[i];
+
+	if (partial->cached != NULL)
+		*partial->hits |= UINT64_C(1) << block_of_row(partial->cached, row);
+	else
+		*partial->tuples.outcome[i] = (uint8_t) outcome;
+}
+
 /* Turns `keep` false where the filter is not true; an error is PostgreSQL's. */
 static GpuScanCode
 report_flags(CpuPartial *partial, const CpuRegister *filter, uint8_t *keep)
@@ -327,7 +353,7 @@ report_flags(CpuPartial *partial, const CpuRegister *filter, uint8_t *keep)
 		{
 			if (partial->plan->program->aggregate)
 				return GPUSCAN_LEFT_TO_POSTGRES;
-			*tuples->outcome[i] = GPUSCAN_TUPLE_RECHECK;
+			set_outcome(partial, i, GPUSCAN_TUPLE_RECHECK);
 		}
 		keep[i] = filter->flags[i] == 0 && keep[i];
 	}
@@ -460,7 +486,7 @@ run_chunk(CpuPartial *partial)
 	{
 		partial->stats.passed += nkept;
 		for (uint32_t i = 0; i < nkept; i++)
-			*tuples->outcome[kept[i]] = GPUSCAN_TUPLE_PASSED;
+			set_outcome(partial, kept[i], GPUSCAN_TUPLE_PASSED);
 	}
 	else if (code == GPUSCAN_OK && nkept > 0)
 	{
@@ -548,7 +574,7 @@ add_rows(CpuPartial *partial, uint32_t first, uint32_t n)
 }
 
 GpuScanCode
-gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range)
+gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *range, uint64_t *hits)
 {
 	CpuTuples *tuples = &partial->tuples;
 	GpuScanCode code = GPUSCAN_OK;
@@ -569,6 +595,7 @@ gpuscan_cpu_partial_run_cached(CpuPartial *partial, const GpuScanCachedRange *ra
 	partial->binned = true;
 	tuples->n = 0;
 	partial->cached = range;
+	partial->hits = hits;
 	for (uint32_t r = 0; r < range->nruns; r++)
 	{
 		uint32_t first = range->runs[r].first;
