@@ -698,7 +698,7 @@ emit_run(Generator *g)
 
 	if (advances)
 		gpuscan_cuda_emit_found_struct(g, local);
-	EMIT("extern \"C\" __global__ void __launch_bounds__(CUDA_THREADS)\n"
+	EMIT("extern \"C\" __global__ void __launch_bounds__(CUDA_THREADS, 65536 / 64 / CUDA_THREADS)\n"
 		 "k_run(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char pages[CUDA_WARPS * CUDA_PAGE_SIZE];\n"
 		 "\tconst char *program = (const char *) launch.program;\n"

@@ -28,8 +28,12 @@
 #define MAX_SLOTS 4096
 #define MIN_SLOTS 64
 
-#define THREADS 256
-#define SLOT_THREADS 512
+/*
+ * Threads of a thread block, of which a multiprocessor holds four, or two with slots: 64 registers are left
+ * for each, and for a block that waits for pages to come over the bus (launch.h)
+ */
+#define THREADS 224
+#define SLOT_THREADS 480
 
 /* A filter looks at several rows of each thread where that takes at most so many instructions. */
 #define MAX_EIGHT 8
@@ -141,10 +145,8 @@ gpuscan_cuda_place_cached(Generator *g)
 	bool fits = place_slot(g);
 
 	source->threads = THREADS;
-	while (source->threads >= 32 && source->threads / 32 * warp_size > COLUMNS_BYTES)
-		source->threads /= 2;
-	if (source->threads < 32)
-		source->threads = 0;
+	while (source->threads / 32 * warp_size > COLUMNS_BYTES)
+		source->threads = source->threads / 2 / 32 * 32;
 	if (!fits || SLOT_THREADS / 32 * warp_size > COLUMNS_BYTES)
 		return;
 	source->nslots = MAX_SLOTS;

@@ -70,7 +70,7 @@ open_lane(GpuScanRequest *request)
 	if (lane->origin == NULL)
 		TRY(CUDA(event_create(&lane->origin, 0)));
 	if (lane->stream == NULL)
-		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING, 0)));
+		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING, -1)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &lane->slots[i];
@@ -473,15 +473,15 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 }
 
 /*
- * Half a thread block for each multiprocessor is enough to keep the bus busy; more would only wait for
- * it, and keep other requests' kernels away.
+ * A thread block for each multiprocessor is enough to keep the bus busy; more would only wait for it, and
+ * keep other requests' kernels away.
  */
 static GpuScanCode
 start_blocks(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 {
 	const CudaKernels *kernels = request->kernels[CUDA_PAGES];
 	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
-	uint32_t max_grid = (uint32_t) request->device->multiprocessors / 2 + 1;
+	uint32_t max_grid = (uint32_t) request->device->multiprocessors;
 	void *params[] = {launch};
 
 	if (max_grid > kernels->max_grid)

@@ -15,8 +15,11 @@
 #include <stdint.h>
 #endif
 
-/* Threads of a thread block; each of its warps works on a page of its own. */
-#define CUDA_THREADS 128
+/*
+ * Threads of a thread block; each of its warps works on a page of its own.  Kernels over columns
+ * leave room for one such block on each multiprocessor, of so many registers a thread.
+ */
+#define CUDA_THREADS 64
 #define CUDA_WARPS (CUDA_THREADS / 32)
 
 /* A range of cached columns is worked on in so many pieces at most, each by a warp. */

@@ -309,10 +309,13 @@ merge_block(const CudaLaunch &launch, const State &mine, char *shared, char *par
 	states[threadIdx.x] = mine;
 	__syncthreads();
 #pragma unroll 1
-	for (uint32_t n = blockDim.x / 2; n > 0; n /= 2)
+	for (uint32_t n = blockDim.x; n > 1;)
 	{
-		if (threadIdx.x < n && states[threadIdx.x + n].n != 0)
-			bad |= Merge::merge(states[threadIdx.x], states[threadIdx.x + n]);
+		uint32_t half = (n + 1) / 2;
+
+		if (threadIdx.x < n - half && states[threadIdx.x + half].n != 0)
+			bad |= Merge::merge(states[threadIdx.x], states[threadIdx.x + half]);
+		n = half;
 		__syncthreads();
 	}
 	if (threadIdx.x == 0 && states[0].n != 0)
