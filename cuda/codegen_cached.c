@@ -913,7 +913,7 @@ gpuscan_cuda_emit_seek(Generator *g)
 	gpuscan_cuda_emit_params(g);
 	EMIT("\tseek_pieces<0x%llx>(launch, columns, %u,\n", (unsigned long long) read_always(g),
 		 p->ninputs);
-	emit_may_pass(g);
+	emit_filter_bounds(g);
 	emit_keep(g);
 	EMIT(");\n}\n\n");
 }

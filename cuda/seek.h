@@ -39,11 +39,13 @@ find_ends(const CudaLaunch &launch, uint32_t number)
  * Sets the bits of blocks in the words of their ranges.  keep() is as in
  * run_pieces(), but that it has a bit for a row whose filter fails too.
  */
-template <uint64_t which, class MayPass, class IsPlain, class Keep>
+template <uint64_t which, class FilterBounds, class IsPlain, class Keep>
 GS_DEVICE void
-seek_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, MayPass may_pass,
-			IsPlain is_plain, Keep keep)
+seek_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns,
+			FilterBounds filter_bounds, IsPlain is_plain, Keep keep)
 {
+	auto tell = [](uint32_t, bool) { return false; };
+	uint32_t told = 0;
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
 	uint32_t nitems = launch.nranges * launch.pieces;
@@ -55,7 +57,7 @@ seek_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Ma
 		uint32_t item = (uint32_t) ((uint64_t) i * launch.stride % nitems);
 		uint32_t number = item / launch.pieces;
 		uint64_t *hits = (uint64_t *) launch.hits + number;
-		RowCursor cursor = open_piece(launch, columns, ncolumns, item, may_pass);
+		RowCursor cursor = open_piece(launch, columns, ncolumns, item, filter_bounds, tell, told);
 		const bool plain = is_plain();
 		const uint16_t *ends = 0;
 		uint64_t blocks = 0;

@@ -955,7 +955,7 @@ compare_seeks(const Device *devices, const char *name, int rounds,
 
 	for (int d = 0; d < 2; d++)
 	{
-		columns[d] = make_columns(&devices[d], layouts, table);
+		columns[d] = make_columns(&devices[d], layouts, table, GPUSCAN_RANGE_BLOCKS);
 		if (!make_ranges(columns[d]))
 		{
 			ok(false, "%s: columns on %s", name, devices[d].ops->name);
