@@ -83,7 +83,7 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 # The device's loops are written for the vectorizer.
-src/columns/%.o src/device/cpu/%.o src/heap/%.o src/service/request.o: override CFLAGS += -O3
+src/columns/%.o src/device/cpu/%.o src/heap/%.o: override CFLAGS += -O3
 
 $(OBJS): Makefile
 

@@ -33,7 +33,7 @@
 
 #define MIN_SHARE 8
 
-/* The first batches are small, so that the device begins early. */
+/* The first batches are small, so that the device begins early, if not with what is cached. */
 #define FIRST_BATCH_BLOCKS 16
 
 #define WAIT_TIMEOUT_MS 1000
@@ -367,8 +367,9 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	pg_atomic_write_u32(&batch->shared->done, 0);
 	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
 	batch->number = ++client->npushed;
-	if (batch->nblocks > 0)
-		client->batch_blocks = Min(client->batch_blocks * 2, gpuscan_shared->batch_blocks);
+	client->batch_blocks =
+		Min(batch->nblocks > 0 ? client->batch_blocks * 2 : GPUSCAN_BATCH_BLOCKS,
+			gpuscan_shared->batch_blocks);
 	pg_write_barrier();
 	pg_atomic_write_u32(&client->chan->npushed, client->npushed);
 	pg_atomic_write_u64(&slot->tuples, pg_atomic_read_u64(&slot->tuples) + batch->ntuples);

@@ -443,17 +443,6 @@ begin(Request *request)
 	return true;
 }
 
-/* Whether a page can have line pointers of these numbers; without a branch, so many at once. */
-static bool
-are_line_pointers(const OffsetNumber *offsets, uint32 n)
-{
-	bool good = true;
-
-	for (uint32 i = 0; i < n; i++)
-		good &= (OffsetNumber) (offsets[i] - FirstOffsetNumber) < MaxHeapTuplesPerPage;
-	return good;
-}
-
 /* Makes the device's block of the backend's.  False if it is not well formed. */
 static bool
 take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
@@ -498,14 +487,9 @@ take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock 
 	}
 	else
 	{
-		const OffsetNumber *offsets = (OffsetNumber *) (batch->items + from.items);
-
+		/* which lie in another core's cache, and are the device's to check */
 		if (from.kind == GPUSCAN_PAGE_LISTED)
-		{
-			if (!are_line_pointers(offsets, from.ntuples))
-				return false;
-			block->offsets = offsets;
-		}
+			block->offsets = (OffsetNumber *) (batch->items + from.items);
 		block->size = BLCKSZ;
 		if (from.buffer == InvalidBuffer)
 		{
