@@ -341,7 +341,7 @@ prefetch(const CudaColumn *columns, uint64_t which, const RowCursor &cursor)
 {
 	uint32_t row = cursor.row + threadIdx.x % (2 * rows) * 16;
 
-	for (uint32_t i = threadIdx.x % 32 / (2 * rows); row < cursor.stop && which >> i != 0;
+	for (uint32_t i = threadIdx.x % 32 / (2 * rows); row < cursor.stop && i < 64 && which >> i != 0;
 		 i += 16 / rows)
 	{
 		const char *p = (const char *) columns[i].data + (row * columns[i].width >> 3);

@@ -64,6 +64,16 @@ slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
 	return ((hash + probe) * (replicas + 1) & (SLOTS - 1)) | (threadIdx.x & replicas);
 }
 
+/* The state of a slot; what is read behind it is what a slot that is READY has for keys. */
+GS_DEVICE uint32_t
+state_of(uint32_t slot)
+{
+	uint32_t state = seen_by_others(&slots[slot]);
+
+	asm volatile("" : : : "memory");
+	return state;
+}
+
 /* The slot of a group, or NO_SLOT; not the first that it may have */
 template <class Keys>
 GS_DEVICE_CALL uint32_t
@@ -73,7 +83,7 @@ find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 	for (uint32_t probe = 1; probe < SLOT_PROBES; probe++)
 	{
 		uint32_t slot = slot_at(hash, probe, replicas);
-		uint32_t state = seen_by_others(&slots[slot]);
+		uint32_t state = state_of(slot);
 
 		if (state == (SLOT_READY | keys.nulls) && keys.is_in(slot))
 			return slot;
@@ -89,7 +99,7 @@ GS_DEVICE uint32_t
 find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 {
 	uint32_t slot = slot_at(hash, 0, replicas);
-	uint32_t state = seen_by_others(&slots[slot]);
+	uint32_t state = state_of(slot);
 
 	if (keys.is_in(slot) & (state == (SLOT_READY | keys.nulls)))
 		return slot;
@@ -358,7 +368,9 @@ GS_DEVICE bool
 find_usual_slot(const Keys &keys, uint32_t replicas, uint32_t &slot)
 {
 	slot = slot_at(keys.slot_hash(), 0, replicas);
-	return keys.is_in(slot) & (seen_by_others(&slots[slot]) == (SLOT_READY | keys.nulls));
+	const uint32_t state = state_of(slot);
+
+	return keys.is_in(slot) & (state == (SLOT_READY | keys.nulls));
 }
 
 struct UsualSummand

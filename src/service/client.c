@@ -367,9 +367,8 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	pg_atomic_write_u32(&batch->shared->done, 0);
 	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
 	batch->number = ++client->npushed;
-	client->batch_blocks =
-		Min(batch->nblocks > 0 ? client->batch_blocks * 2 : GPUSCAN_BATCH_BLOCKS,
-			gpuscan_shared->batch_blocks);
+	client->batch_blocks = Min(batch->nblocks > 0 ? client->batch_blocks * 2 : GPUSCAN_BATCH_BLOCKS,
+							   gpuscan_shared->batch_blocks);
 	pg_write_barrier();
 	pg_atomic_write_u32(&client->chan->npushed, client->npushed);
 	pg_atomic_write_u64(&slot->tuples, pg_atomic_read_u64(&slot->tuples) + batch->ntuples);

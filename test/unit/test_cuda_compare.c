@@ -493,6 +493,17 @@ told_program(void)
 	return build_program(b);
 }
 
+/* More columns than a word has bits, or nearly */
+static GpuScanProgram *
+wide_program(void)
+{
+	Builder *b = new_builder(NUM_COLUMNS, true);
+
+	for (uint32_t i = 48 + below(3) * 8; i > 0; i--)
+		add_agg(b, GPUSCAN_AGG_SUM_I64, add_input(b, C_INT4, GPUSCAN_DECODE_INT4, 0), NO_REG);
+	return build_program(b);
+}
+
 /*
  * Comparing
  */
@@ -720,6 +731,7 @@ compare_devices(const Device *devices, const char *name, int rounds, bool aggreg
  */
 #define MAX_RANGES 256
 #define NUM_INPUTS 10 /* that add_sources makes */
+#define MANY_INPUTS 64
 
 /* A table's columns, on one device, of the inputs that random Programs have */
 typedef struct Columns
@@ -736,8 +748,8 @@ typedef struct Columns
 	uint16_t ends[MAX_RANGES][GPUSCAN_RANGE_BLOCKS];
 
 	/* As a Program wants them */
-	const GpuScanDictionary *wanted_dictionaries[NUM_INPUTS];
-	const GpuScanChunk *wanted[MAX_RANGES][NUM_INPUTS];
+	const GpuScanDictionary *wanted_dictionaries[MANY_INPUTS];
+	const GpuScanChunk *wanted[MAX_RANGES][MANY_INPUTS];
 	GpuScanCachedSegment segments[2];
 } Columns;
 
@@ -922,6 +934,7 @@ typedef enum Kind
 {
 	KIND_RANDOM,
 	KIND_USUAL,
+	KIND_WIDE,
 	KIND_TOLD
 } Kind;
 
@@ -1029,6 +1042,7 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 			free(program);
 			program = kind == KIND_TOLD	   ? told_program()
 					  : kind == KIND_USUAL ? usual_program(grouped)
+					  : kind == KIND_WIDE  ? wide_program()
 										   : random_program(true, grouped);
 		}
 		if (kind == KIND_TOLD)
@@ -1114,6 +1128,7 @@ main(int argc, char **argv)
 	compare_cached(devices, "cached, usual groups", rounds * 2, true, KIND_USUAL, layouts,
 				   tables[0]);
 	compare_cached(devices, "cached, many usual groups", rounds, true, KIND_USUAL, layouts, large);
+	compare_cached(devices, "cached, many columns", 3, false, KIND_WIDE, layouts, tables[0]);
 	compare_cached(devices, "cached, told by headers", rounds * 2 * TOLD_LIMITS, false, KIND_TOLD,
 				   layouts, told);
 	gpuscan_cuda_device.close(devices[1].device);

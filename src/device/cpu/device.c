@@ -778,7 +778,7 @@ cpu_push_cached(GpuScanRequest *request, GpuScanCachedSegment *const *segments, 
 	}
 	pthread_mutex_lock(&device->lock);
 	untouched = request->npartials + request->active == 0 && request->first == NULL &&
-				request->ranges == NULL;
+				request->ranges == NULL && request->code == GPUSCAN_OK;
 	pthread_mutex_unlock(&device->lock);
 	if (untouched)
 		gpuscan_cpu_plan_numbers(request->plan, queued->segments, queued->nsegments,

@@ -57,6 +57,7 @@ create_tables(CpuMerge *merge)
 {
 	const GpuScanProgram *program = merge->plan->program;
 	uint64_t entries = 0;
+	uint32_t ntables;
 
 	for (uint32_t i = 0; i < merge->npartials; i++)
 	{
@@ -67,13 +68,12 @@ create_tables(CpuMerge *merge)
 	if (!merge->disjoint && entries >= PARTITION_MIN_ENTRIES)
 		merge->bits = CPU_PARTITION_BITS;
 
-	merge->ntables = merge->disjoint	   ? merge->npartials
-					 : program->nkeys == 0 ? 1
-										   : 1U << merge->bits;
-	merge->ntables = merge->ntables > 0 ? merge->ntables : 1;
-	merge->tables = calloc(merge->ntables, sizeof(CpuGroups));
+	ntables = merge->disjoint ? merge->npartials : program->nkeys == 0 ? 1 : 1U << merge->bits;
+	ntables = ntables > 0 ? ntables : 1;
+	merge->tables = calloc(ntables, sizeof(CpuGroups));
 	if (merge->tables == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
+	merge->ntables = ntables;
 	for (uint32_t i = 0; i < merge->ntables; i++)
 		gpuscan_cpu_groups_init(&merge->tables[i], program, merge->memory, merge->bits);
 
