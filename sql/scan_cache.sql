@@ -217,7 +217,11 @@ CREATE FUNCTION whose_queries() RETURNS TABLE (query text, whose text) LANGUAGE 
 $$;
 ANALYZE f;
 SET gpuscan.force = off;
-SET gpuscan.tuple_cost = 0.05;
+-- of a GPU a fifth counts
+SELECT CASE WHEN bool_and(device LIKE 'cuda%') THEN 5 ELSE 1 END AS scale FROM gpuscan_devices \gset
+SELECT 0.05 * :scale AS tuple_cost, 0.0002 * :scale AS operator_cost \gset
+SET gpuscan.tuple_cost = :tuple_cost;
+SET gpuscan.operator_cost = :operator_cost;
 SET gpuscan.request_cost = 10;
 SELECT gpuscan_evict('f') > 0 AS evicted;
 SELECT * FROM whose_queries();
