@@ -106,6 +106,23 @@ EXECUTE parts;
 -- An error is raised where PostgreSQL raises it
 SELECT * FROM gpuscan_test.check('SELECT sum(sqrt(id - 100 + f)) FROM t', 'SELECT max(make_date(y, m, d + 3)) FROM t', 'SELECT max(make_date(y, m, d + 3)) FROM t WHERE m <> 2', 'SELECT sum((j ->> ''s'')::int) FROM t', 'SELECT count(*) FROM t WHERE id < 0 AND (j ->> ''s'')::int = 1', 'SELECT count(*) FROM t WHERE id < 100 OR (j ->> ''s'')::int = 1', 'SELECT sum(CASE WHEN id < 0 THEN (j ->> ''s'')::int END) FROM t', 'SELECT count(*) FROM t WHERE email ~ ''(''', 'SELECT count(*) FROM t WHERE id < 0 AND email ~ ''(''', 'SELECT count(length(repeat(email, 100000000))) FROM t');
 SELECT source('SELECT sum(sqrt(id - 100 + f)) FROM t WHERE id > 200');
+-- also one that is not the query's, for rows that PostgreSQL does not look at: too much memory, damaged values
+CREATE TABLE damaged (id int, n int, a text, doc text) WITH (autovacuum_enabled = off);
+ALTER TABLE damaged ALTER doc SET STORAGE EXTERNAL;
+INSERT INTO damaged SELECT i, CASE WHEN i = 7 THEN 33555 ELSE 1 END, 'd' || i, CASE WHEN i = 9 THEN repeat('x', 10000) ELSE 'small' END FROM generate_series(1, 1000) i;
+VACUUM ANALYZE damaged;
+DO $$ DECLARE toast regclass := (SELECT reltoastrelid FROM pg_class WHERE oid = 'damaged'::regclass);
+BEGIN
+  UPDATE pg_class SET relkind = 'r' WHERE oid = toast;
+  EXECUTE format('DELETE FROM %s WHERE chunk_seq = 1', toast);
+  UPDATE pg_class SET relkind = 't' WHERE oid = toast;
+END $$;
+PREPARE damage AS SELECT * FROM gpuscan_test.check('SELECT count(*) FROM damaged WHERE id > 10 AND repeat(repeat(a, 4000), n) ~ ''1$''', 'SELECT count(*) FROM damaged WHERE id > 10 AND doc || id ~ ''1$''', 'SELECT count(DISTINCT doc), count(DISTINCT n || a) FROM damaged WHERE id > 10', 'SELECT repeat(repeat(a, 20), n), count(*) FROM damaged WHERE id > 10 GROUP BY 1');
+EXECUTE damage;
+SET force_parallel_mode = on;
+EXECUTE damage;
+RESET force_parallel_mode;
+SELECT count(*) FROM damaged WHERE id > 10 AND doc || id ~ '1$';
 -- numerics with digits that no register holds; quotients always have them
 SELECT * FROM gpuscan_test.check('SELECT sum(f::numeric / 7 + id) FROM t', 'SELECT sum((f::text)::numeric) FROM t', 'SELECT sum((j ->> ''k'' || ''.12345678'')::numeric) FROM t', 'SELECT sum(f::numeric) FROM t', 'SELECT count(*) FROM t WHERE price / 7 > 100');
 
