@@ -106,6 +106,23 @@ EXECUTE parts;
 -- An error is raised where PostgreSQL raises it
 SELECT * FROM gpuscan_test.check('SELECT sum(sqrt(id - 100 + f)) FROM t', 'SELECT max(make_date(y, m, d + 3)) FROM t', 'SELECT max(make_date(y, m, d + 3)) FROM t WHERE m <> 2', 'SELECT sum((j ->> ''s'')::int) FROM t', 'SELECT count(*) FROM t WHERE id < 0 AND (j ->> ''s'')::int = 1', 'SELECT count(*) FROM t WHERE id < 100 OR (j ->> ''s'')::int = 1', 'SELECT sum(CASE WHEN id < 0 THEN (j ->> ''s'')::int END) FROM t', 'SELECT count(*) FROM t WHERE email ~ ''(''', 'SELECT count(*) FROM t WHERE id < 0 AND email ~ ''(''', 'SELECT count(length(repeat(email, 100000000))) FROM t');
 SELECT source('SELECT sum(sqrt(id - 100 + f)) FROM t WHERE id > 200');
+-- also one that is not the query's, for rows that PostgreSQL does not look at: too much memory, damaged values
+CREATE TABLE damaged (id int, n int, a text, doc text) WITH (autovacuum_enabled = off);
+ALTER TABLE damaged ALTER doc SET STORAGE EXTERNAL;
+INSERT INTO damaged SELECT i, CASE WHEN i = 7 THEN 33555 ELSE 1 END, 'd' || i, CASE WHEN i = 9 THEN repeat('x', 10000) ELSE 'small' END FROM generate_series(1, 1000) i;
+VACUUM ANALYZE damaged;
+DO $$ DECLARE toast regclass := (SELECT reltoastrelid FROM pg_class WHERE oid = 'damaged'::regclass);
+BEGIN
+  UPDATE pg_class SET relkind = 'r' WHERE oid = toast;
+  EXECUTE format('DELETE FROM %s WHERE chunk_seq = 1', toast);
+  UPDATE pg_class SET relkind = 't' WHERE oid = toast;
+END $$;
+PREPARE damage AS SELECT * FROM gpuscan_test.check('SELECT count(*) FROM damaged WHERE id > 10 AND repeat(repeat(a, 4000), n) ~ ''1$''', 'SELECT count(*) FROM damaged WHERE id > 10 AND doc || id ~ ''1$''', 'SELECT count(DISTINCT doc), count(DISTINCT n || a) FROM damaged WHERE id > 10', 'SELECT repeat(repeat(a, 20), n), count(*) FROM damaged WHERE id > 10 GROUP BY 1');
+EXECUTE damage;
+SET force_parallel_mode = on;
+EXECUTE damage;
+RESET force_parallel_mode;
+SELECT count(*) FROM damaged WHERE id > 10 AND doc || id ~ '1$';
 -- numerics with digits that no register holds; quotients always have them
 SELECT * FROM gpuscan_test.check('SELECT sum(f::numeric / 7 + id) FROM t', 'SELECT sum((f::text)::numeric) FROM t', 'SELECT sum((j ->> ''k'' || ''.12345678'')::numeric) FROM t', 'SELECT sum(f::numeric) FROM t', 'SELECT count(*) FROM t WHERE price / 7 > 100');
 
@@ -121,6 +138,25 @@ SELECT * FROM gpuscan_test.check('SELECT count(*) FROM wide WHERE s ~ ''300''', 
 
 -- Not what PostgreSQL may answer in another way at another time: by a setting, by what a user can change
 SELECT * FROM gpuscan_test.check('SELECT count(*) FROM t WHERE f::text || a ~ ''5''', 'SELECT count(*) FROM t WHERE bin::text || a ~ ''5''', 'SELECT count(*) FROM t WHERE quote_ident(email) || a ~ ''5''', 'SELECT count(*) FROM t WHERE point(f, id)::text ~ ''5''', 'SELECT count(*) FROM t WHERE to_tsvector(''english'', email) @@ to_tsquery(''english'', ''user'')', 'SELECT count(*) FROM t WHERE ts::text ~ ''5''', 'SELECT count(*) FROM t WHERE to_char(ts, ''DD'') || a ~ ''5''', 'SELECT count(*) FROM t WHERE date_trunc(''day'', tz) + interval ''1 h'' > tz', 'SELECT count(*) FROM t WHERE mood::text || a ~ ''low''', 'SELECT count(*) FROM t WHERE mood > ''low''', 'SELECT count(*) FROM t WHERE t::text ~ ''x''', 'SELECT count(*) FROM t WHERE ctid > ''(0,1)''', 'SELECT count(*) FROM t WHERE tableoid::text || a ~ ''5''', 'SELECT count(*) FROM t WHERE random() < length(email)');
+-- nor by a text search configuration that a column names
+CREATE TEXT SEARCH CONFIGURATION changing (COPY = simple);
+CREATE TABLE searched AS SELECT 'changing'::regconfig::oid::bigint AS cfg, ARRAY['changing'::regconfig] AS cfgs, 'running ' || i AS body FROM generate_series(1, 1000) i;
+VACUUM ANALYZE searched;
+PREPARE search AS SELECT * FROM gpuscan_test.check('SELECT count(*) FROM searched WHERE to_tsvector(cfg::regconfig, body) @@ ''run''::tsquery', 'SELECT count(*) FROM searched WHERE to_tsvector(cfgs[1], body) @@ ''run''::tsquery', 'SELECT count(*) FROM searched WHERE to_tsvector(CASE WHEN body > ''r'' THEN cfg END::regconfig, body) @@ ''run''::tsquery');
+EXECUTE search;
+ALTER TEXT SEARCH CONFIGURATION changing ALTER MAPPING REPLACE simple WITH english_stem;
+EXECUTE search;
+-- nor by functions of a user that compare values of PostgreSQL's types by default
+CREATE TABLE compared AS SELECT to_json(i) AS a, to_json('x' || i) AS b, i AS n FROM generate_series(1, 1000) i;
+VACUUM ANALYZE compared;
+CREATE FUNCTION json_order(json, json) RETURNS int IMMUTABLE LANGUAGE sql AS $$ SELECT bttextcmp($1::text, $2::text) $$;
+CREATE FUNCTION json_equal(json, json) RETURNS bool IMMUTABLE LANGUAGE sql AS $$ SELECT $1::text = $2::text $$;
+CREATE OPERATOR = (LEFTARG = json, RIGHTARG = json, FUNCTION = json_equal);
+CREATE OPERATOR CLASS json_ops DEFAULT FOR TYPE json USING btree AS OPERATOR 3 =, FUNCTION 1 json_order;
+PREPARE compare_json AS SELECT * FROM gpuscan_test.check('SELECT json_typeof(greatest(a, b)), count(*) FROM compared GROUP BY 1', 'SELECT count(*) FROM compared WHERE ARRAY[a] > ARRAY[b]', 'SELECT count(*) FROM compared WHERE ROW(b::text, n) > ROW(''"x5"'', 7)');
+EXECUTE compare_json;
+CREATE OR REPLACE FUNCTION json_order(json, json) RETURNS int IMMUTABLE LANGUAGE sql AS $$ SELECT -bttextcmp($1::text, $2::text) $$;
+EXECUTE compare_json;
 SET timezone_abbreviations = 'Default';
 SELECT * FROM gpuscan_test.check('SELECT max(ts AT TIME ZONE ''EST'') FROM t', 'SELECT max(ts AT TIME ZONE ''IST'') FROM t');
 SET timezone_abbreviations = 'India';

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * evaluator.h
- *	  Expressions that PostgreSQL evaluates where an error need not be the query's.
+ *	  Tuples with the values of expressions that PostgreSQL evaluates for each row.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,17 +11,10 @@
 #include "gpuscan.h"
 
 #include "access/htup.h"
-#include "nodes/execnodes.h"
+#include "nodes/pg_list.h"
 #include "storage/bufpage.h"
 #include "storage/off.h"
 #include "utils/rel.h"
-
-/*
- * Evaluates; false if that raises an error which may not be the query's.  Only for
- * PostgreSQL's own C functions, see parameter.c.
- */
-extern bool
-gpuscan_try_evaluate(ExprState *state, ExprContext *econtext, Datum *value, bool *isnull);
 
 /* What forms tuples of a relation with expressions' values */
 typedef struct GpuScanEvaluator GpuScanEvaluator;
@@ -30,11 +23,22 @@ typedef struct GpuScanEvaluator GpuScanEvaluator;
 extern GpuScanEvaluator *
 gpuscan_evaluator_create(Relation rel, List *expressions, const AttrNumber *attnums, int ncolumns);
 
+/* Why a row is not formed */
+typedef enum GpuScanRowFailure
+{
+	GPUSCAN_ROW_FORMED,
+	GPUSCAN_ROW_ERROR,
+	GPUSCAN_ROW_TOO_LARGE /* no batch has room for its values */
+} GpuScanRowFailure;
+
 /*
  * The tuple at a line pointer of a pinned page, flat and with the values, until the next
- * call.  NULL: an evaluation has raised an error.
+ * call.  NULL with *failure: an error need not be the query's.
  */
-extern HeapTuple
-gpuscan_evaluator_form(GpuScanEvaluator *evaluator, Page page, OffsetNumber offset);
+extern HeapTuple gpuscan_evaluator_form(GpuScanEvaluator *evaluator, Page page, OffsetNumber offset,
+										GpuScanRowFailure *failure);
+
+/* Frees what does not end with the memory context, and with the resource owner of the first call. */
+extern void gpuscan_evaluator_release(GpuScanEvaluator *evaluator);
 
 #endif /* GPUSCAN_EVALUATOR_H */

@@ -83,11 +83,14 @@ gpuscan_feed_prepare(GpuScanFeed *feed)
 }
 
 void
-gpuscan_feed_fail(GpuScanFeed *feed)
+gpuscan_feed_fail(GpuScanFeed *feed, GpuScanRowFailure failure)
 {
 	if (feed->failed != NULL)
-		pg_atomic_write_u32(feed->failed, 1);
-	gpuscan_client_fail(feed->client, "an expression raised an error for a row");
+		pg_atomic_write_u32(feed->failed, failure);
+	gpuscan_client_fail(feed->client,
+						failure == GPUSCAN_ROW_TOO_LARGE
+							? "a row with its expressions is too large for the request's memory"
+							: "an expression raised an error for a row");
 }
 
 /* Puts what is left of the page's tuples into a batch, with expressions' values. */
@@ -101,13 +104,16 @@ add_tuples(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	{
 		OffsetNumber offset =
 			page->offsets ? page->offsets[feed->ntuples] : FirstOffsetNumber + feed->ntuples;
+		GpuScanRowFailure failure =
+			feed->failed == NULL ? GPUSCAN_ROW_FORMED : pg_atomic_read_u32(feed->failed);
 		HeapTuple tuple = NULL;
 
 		CHECK_FOR_INTERRUPTS();
-		if (feed->failed == NULL || pg_atomic_read_u32(feed->failed) == 0)
-			tuple = gpuscan_evaluator_form(evaluator, BufferGetPage(page->buffer), offset);
+		if (failure == GPUSCAN_ROW_FORMED)
+			tuple =
+				gpuscan_evaluator_form(evaluator, BufferGetPage(page->buffer), offset, &failure);
 		if (tuple == NULL)
-			gpuscan_feed_fail(feed);
+			gpuscan_feed_fail(feed, failure);
 		if (tuple == NULL || !gpuscan_client_add_tuple(batch, feed->current, tuple, page->fills))
 			return false;
 		feed->counters.evaluated++;
@@ -307,6 +313,8 @@ gpuscan_feed_end(GpuScanFeed *feed)
 	feed->have_page = false;
 	if (feed->reader != NULL)
 		close_reader(feed);
+	for (int i = 0; feed->evaluators != NULL && i < list_length(feed->relations); i++)
+		gpuscan_evaluator_release(feed->evaluators[i]);
 }
 
 void

@@ -40,7 +40,7 @@ typedef struct GpuScanFeed
 	int ncolumns;
 	List **expressions;			   /* of each relation, its own, that are columns; or NULL */
 	GpuScanEvaluator **evaluators; /* of these, of each relation; or NULL */
-	pg_atomic_uint32 *failed; /* an evaluation, of any process that feeds; NULL: we feed alone */
+	pg_atomic_uint32 *failed;	   /* GpuScanRowFailure, of any process; NULL: we feed alone */
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
 	bool announced;				  /* how much there is to read; or that is another's to do */
@@ -103,8 +103,8 @@ extern void gpuscan_feed_fill(GpuScanFeed *feed);
 /* Makes the evaluators of the relations' expressions, if there are any. */
 extern void gpuscan_feed_prepare(GpuScanFeed *feed);
 
-/* An evaluation has raised an error, here or in another process: the request cannot be fed. */
-extern void gpuscan_feed_fail(GpuScanFeed *feed);
+/* A row could not be formed, here or in another process, for what gpuscan_evaluator_form says. */
+extern void gpuscan_feed_fail(GpuScanFeed *feed, GpuScanRowFailure failure);
 
 /* The blocks that are to be read, by all processes. */
 extern uint64 gpuscan_feed_blocks(const GpuScanFeed *feed);

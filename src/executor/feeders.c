@@ -164,7 +164,7 @@ share(ParallelContext *context, GpuScanFeed *feed)
 	shared->client = gpuscan_client_name(feed->client);
 	shared->nrelations = list_length(feed->relations);
 	shared->ncolumns = feed->ncolumns;
-	pg_atomic_init_u32(&shared->failed, 0);
+	pg_atomic_init_u32(&shared->failed, GPUSCAN_ROW_FORMED);
 	feed->failed = &shared->failed;
 	shm_toc_insert(context->toc, KEY_SHARED, shared);
 	strcpy(query, text);
@@ -234,6 +234,7 @@ gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed)
 {
 	ParallelContext *context = feeders->context;
 	int launched = context->nworkers_launched;
+	GpuScanRowFailure failure;
 
 	WaitForParallelWorkersToFinish(context);
 	for (int i = 0; i < launched; i++)
@@ -247,8 +248,9 @@ gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed)
 		feed->counters.evaluated += outcome->counters.evaluated;
 		InstrAccumParallelQuery(&outcome->buffers, &outcome->wal);
 	}
-	if (pg_atomic_read_u32(&feeders->shared->failed) != 0)
-		gpuscan_feed_fail(feed);
+	failure = pg_atomic_read_u32(&feeders->shared->failed);
+	if (failure != GPUSCAN_ROW_FORMED)
+		gpuscan_feed_fail(feed, failure);
 	feed->failed = NULL;
 	DestroyParallelContext(context);
 	ExitParallelMode();

@@ -18,7 +18,6 @@
  */
 #include "gpuscan.h"
 
-#include "executor/evaluator.h"
 #include "executor/executor.h"
 #include "executor/nodes.h"
 #include "executor/nodeSubplan.h"
@@ -45,8 +44,9 @@ run_subqueries_walker(Node *node, ExprContext *econtext)
 	return expression_tree_walker(node, run_subqueries_walker, econtext);
 }
 
-bool
-gpuscan_try_evaluate(ExprState *state, ExprContext *econtext, Datum *value, bool *isnull)
+/* Evaluates; false if that raises an error which may not be the query's. */
+static bool
+try_evaluate(ExprState *state, ExprContext *econtext, Datum *value, bool *isnull)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool ok = true;
@@ -87,7 +87,7 @@ gpuscan_parameter_evaluate(void *arg, Expr *expr, Datum *value, bool *isnull)
 	run_subqueries_walker((Node *) expr, econtext);
 
 	/* without a parent it is not handed to the JIT, which would take longer than the node */
-	if (!gpuscan_try_evaluate(ExecInitExpr(expr, NULL), econtext, value, isnull))
+	if (!try_evaluate(ExecInitExpr(expr, NULL), econtext, value, isnull))
 		return false;
 	get_typlenbyval(exprType((Node *) expr), &typlen, &typbyval);
 	if (!*isnull)
@@ -134,7 +134,7 @@ gpuscan_parameter_evaluate_each(void *arg, Expr *expr, const GpuScanColumnValues
 		ResetExprContext(econtext);
 		econtext->caseValue_isNull = i == values->n;
 		econtext->caseValue_datum = i < values->n ? values->values[i] : (Datum) 0;
-		if (!gpuscan_try_evaluate(state, econtext, &results[i], &isnull))
+		if (!try_evaluate(state, econtext, &results[i], &isnull))
 			flags[i] = GPUSCAN_ERROR;
 		else if (isnull)
 			flags[i] = GPUSCAN_NULL;

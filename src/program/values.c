@@ -26,6 +26,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 /* The value of a class that is not TEXT, nor of a numeric, as build_param wants it. */
 int128
@@ -147,10 +148,31 @@ is_foreign_function(Oid funcid, void *context)
 	return foreign;
 }
 
-/* What a user made can be changed, and some types name what can. */
+/* True if what compares or hashes a type by default is a user's, for array_eq, GREATEST and the like. */
+static bool
+is_compared_by_foreign(Oid type)
+{
+	TypeCacheEntry *entry =
+		lookup_type_cache(type, TYPECACHE_EQ_OPR | TYPECACHE_CMP_PROC | TYPECACHE_HASH_PROC |
+									TYPECACHE_HASH_EXTENDED_PROC);
+
+	return entry->eq_opr >= FirstNormalObjectId || entry->cmp_proc >= FirstNormalObjectId ||
+		   entry->hash_proc >= FirstNormalObjectId ||
+		   entry->hash_extended_proc >= FirstNormalObjectId;
+}
+
+/*
+ * What a user made can be changed, and some types name what can, as may the columns of a row.
+ * The ranges that PostgreSQL has are over types that it can compare, so these need no look.
+ */
 static bool
 is_foreign_type(Oid type)
 {
+	Oid element;
+
+	type = getBaseType(type);
+	while ((element = get_element_type(type)) != InvalidOid)
+		type = getBaseType(element);
 	switch (type)
 	{
 		case REGPROCOID:
@@ -166,7 +188,8 @@ is_foreign_type(Oid type)
 		case REGCOLLATIONOID:
 			return true;
 		default:
-			return getBaseType(type) >= FirstNormalObjectId;
+			return type >= FirstNormalObjectId || type_is_rowtype(type) ||
+				   is_compared_by_foreign(type);
 	}
 }
 
@@ -184,7 +207,7 @@ column_varies(Variation *variation, const Var *column)
 			break;
 		case VALUE_OF_ROW:
 			if ((Index) column->varno != variation->varno || column->varlevelsup != 0 ||
-				column->varattno <= 0 || is_foreign_type(column->vartype))
+				column->varattno <= 0)
 				return true;
 			break;
 	}
@@ -203,24 +226,31 @@ varies_walker(Node *node, void *context)
 		return false;
 	switch (nodeTag(node))
 	{
+		case T_List:
+			return expression_tree_walker(node, varies_walker, context);
 		case T_Var:
-			return column_varies(variation, (Var *) node);
+			if (column_varies(variation, (Var *) node))
+				return true;
+			break;
 		case T_CaseTestExpr:
 			/* for a row the whole CASE is evaluated, for others perhaps a part */
-			return !of_row;
+			if (!of_row)
+				return true;
+			break;
 		case T_SQLValueFunction:
 		case T_XmlExpr:
-		case T_RowExpr:
+		case T_RowCompareExpr: /* which finds a function by an operator family */
 			if (of_row)
 				return true;
 			break;
-		case T_Const:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_ArrayExpr:
-			if (of_row && is_foreign_type(exprType(node)))
+		case T_ScalarArrayOpExpr:
+		{
+			Oid hashfuncid = ((ScalarArrayOpExpr *) node)->hashfuncid;
+
+			if (OidIsValid(hashfuncid) && is_foreign_function(hashfuncid, context))
 				return true;
 			break;
+		}
 		case T_PlaceHolderVar:
 		case T_Aggref:
 		case T_GroupingFunc:
@@ -239,7 +269,8 @@ varies_walker(Node *node, void *context)
 		default:
 			break;
 	}
-	if (check_functions_in_node(node, is_foreign_function, context))
+	if ((of_row && is_foreign_type(exprType(node))) ||
+		check_functions_in_node(node, is_foreign_function, context))
 		return true;
 	return expression_tree_walker(node, varies_walker, context);
 }

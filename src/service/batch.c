@@ -104,6 +104,12 @@ staged_block(GpuScanClientBatch *batch, uint32 layout, bool fills)
 	return block;
 }
 
+Size
+gpuscan_client_max_tuple_size(void)
+{
+	return GPUSCAN_BATCH_STAGING;
+}
+
 bool
 gpuscan_client_add_tuple(GpuScanClientBatch *batch, uint32 layout, HeapTuple tuple, bool fills)
 {

@@ -236,12 +236,9 @@ hash_layout(const GpuScanLayout *layout, uint32 column)
 		hash, hash_bytes_extended((const unsigned char *) layout + missing, end - missing, 0));
 }
 
-/*
- * Frees the expression used least recently, if the table has many that nobody uses: a query
- * with another constant has another expression.
- */
-static void
-limit_expressions(Table *table)
+/* The expression used least recently, of those that nobody uses, if the table has many of them. */
+static Column *
+expression_too_many(Table *table)
 {
 	Column *oldest = NULL;
 	int n = 0;
@@ -257,11 +254,24 @@ limit_expressions(Table *table)
 		if (oldest == NULL || column->used < oldest->used)
 			oldest = column;
 	}
-	if (n < MAX_EXPRESSIONS)
-		return;
-	forget_segments(table);
-	slist_delete(&table->columns, &oldest->node);
-	free_column(oldest);
+	return n < MAX_EXPRESSIONS ? NULL : oldest;
+}
+
+/*
+ * Makes room for one more: a query with another constant has another expression.  Those that
+ * were in use when others came may be several too many.
+ */
+static void
+limit_expressions(Table *table)
+{
+	Column *oldest;
+
+	while ((oldest = expression_too_many(table)) != NULL)
+	{
+		forget_segments(table);
+		slist_delete(&table->columns, &oldest->node);
+		free_column(oldest);
+	}
 }
 
 static Column *

@@ -119,6 +119,9 @@ extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
 extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 									const OffsetNumber *offsets, int ntuples, bool fills);
 
+/* The bytes of the largest tuple that an empty batch has room for. */
+extern Size gpuscan_client_max_tuple_size(void);
+
 /*
  * Adds a tuple without toasted values; false says that the batch is full.  A
  * tuple that fits no empty batch fails the client.  `fills` as above.
