@@ -281,7 +281,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 				 cpu_operator_cost * list_length(output.aggrefs) +
 					 replaced->pathtarget->cost.per_tuple);
 	gpuscan_cost_values(&path->path, tuples, list_length(compiled->valued));
-	gpuscan_cost_evaluation(&path->path, root, rte->relid, compiled->expressions, pages,
+	gpuscan_cost_evaluation(&path->path, root, input_rel, rte->relid, compiled->expressions, pages,
 							tuples - cached_tuples);
 	path->path.startup_cost = path->path.total_cost - cpu_tuple_cost * groups;
 	gpuscan_rejected_note_cost("GpuAgg", rte->relid, &path->path, replaced);

@@ -20,6 +20,9 @@
 #include <math.h>
 
 #include "access/table.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -32,8 +35,12 @@
 /* Of the costs of a tuple and of its operations */
 #define GPU_SHARE 0.2
 
-/* Of the cost of evaluating what will be cached */
+/* Of the cost of evaluating what will be cached and is asked for again; how many of those are known */
 #define FIRST_SHARE 0.5
+#define NUM_KNOWN 64
+
+/* So much of a relation is most of it. */
+#define MOST 0.75
 
 /* A process more is worth it, as in executor/feeders.c */
 #define PAGES_PER_EVALUATOR 512.0
@@ -92,30 +99,85 @@ gpuscan_cost_hits(Path *path, double pages, double tuples, int operations, doubl
 		hits * (random_page_cost - (random_page_cost - seq_page_cost) * sqrt(hits / Max(pages, 1)));
 }
 
+/* True if one of the expressions is somewhere in the node. */
+static bool
+has_one_of(Node *node, List *expressions)
+{
+	if (node == NULL)
+		return false;
+	return list_member(expressions, node) || expression_tree_walker(node, has_one_of, expressions);
+}
+
+/* True if this session has planned these expressions over the relation in an earlier statement. */
+static bool
+are_known(Oid relid, List *expressions)
+{
+	static struct
+	{
+		uint64 hash;
+		TimestampTz since;
+	} known[NUM_KNOWN];
+	static int next = 0;
+	char *text = nodeToString(expressions);
+	uint64 hash = hash_bytes_extended((unsigned char *) text, strlen(text), relid);
+
+	pfree(text);
+	for (int i = 0; i < NUM_KNOWN; i++)
+	{
+		if (known[i].hash == hash)
+			return known[i].since != GetCurrentStatementStartTimestamp();
+	}
+	known[next].hash = hash;
+	known[next].since = GetCurrentStatementStartTimestamp();
+	next = (next + 1) % NUM_KNOWN;
+	return false;
+}
+
+/*
+ * True if expressions are worth more than this query: they will be cached, PostgreSQL would
+ * evaluate them for most rows too, and they are asked for again.
+ */
+static bool
+is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions)
+{
+	Selectivity before = 1;
+	ListCell *lc;
+
+	if (!gpuscan_client_has_cache(NULL) || get_rel_persistence(relid) != RELPERSISTENCE_PERMANENT ||
+		rel->allvisfrac < MOST)
+		return false;
+	foreach(lc, rel->baserestrictinfo)
+	{
+		Node *clause = (Node *) lfirst_node(RestrictInfo, lc)->clause;
+
+		if (!has_one_of(clause, expressions))
+			before *= clause_selectivity(root, clause, 0, JOIN_INNER, NULL);
+	}
+	return before >= MOST && are_known(relid, expressions);
+}
+
 /*
  * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
  * cached, on so many pages, which the processes that read them share: the evaluation, and as
  * much as a tuple costs a sequential scan, to form it anew.
  *
- * Half of it is this query's, since it is done once, for later ones too.  So our plan mostly costs
- * a little less than PostgreSQL's, which evaluates as much, and the expressions come into the
- * cache by themselves.
+ * PostgreSQL's plan evaluates as much, or less, so it mostly costs less.  Of what a session asks for
+ * again half is this query's, since it is done once, for later ones too: so it comes into the cache.
  */
 void
-gpuscan_cost_evaluation(Path *path, PlannerInfo *root, Oid relid, List *expressions, double pages,
-						double tuples)
+gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
+						List *expressions, double pages, double tuples)
 {
-	bool cached =
-		gpuscan_client_has_cache(NULL) && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT;
 	double processes = 1 + Min(max_parallel_workers_per_gather, pages / PAGES_PER_EVALUATOR);
 	QualCost cost;
 	Cost all;
 
-	if (expressions == NIL)
+	if (expressions == NIL || tuples <= 0)
 		return;
 	cost_qual_eval(&cost, expressions, root);
-	all = (cached ? FIRST_SHARE : 1) * (cost.startup + (cost.per_tuple + cpu_tuple_cost) * tuples) /
-		  processes;
+	all = (cost.startup + (cost.per_tuple + cpu_tuple_cost) * tuples) / processes;
+	if (is_an_investment(root, rel, relid, expressions))
+		all *= FIRST_SHARE;
 	path->startup_cost += all;
 	path->total_cost += all;
 }

@@ -58,8 +58,8 @@ extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_ope
 						 double passed, int operations, double rows, Cost cost_per_row);
 extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
 										const GpuScanCompiled *compiled, double *tuples);
-extern void gpuscan_cost_evaluation(Path *path, PlannerInfo *root, Oid relid, List *expressions,
-									double pages, double tuples);
+extern void gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
+									List *expressions, double pages, double tuples);
 extern void gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
 							  double cached, double passed);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
