@@ -35,8 +35,11 @@
 /* Of the costs of a tuple and of its operations */
 #define GPU_SHARE 0.2
 
+/* Forming a tuple anew with its values takes so many times what a sequential scan takes for one. */
+#define FORM_COST 5
+
 /* Of the cost of evaluating what will be cached and is asked for again; how many of those are known */
-#define FIRST_SHARE 0.5
+#define FIRST_SHARE 0.25
 #define NUM_KNOWN 64
 
 /* So much of a relation is most of it. */
@@ -158,11 +161,11 @@ is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expression
 
 /*
  * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
- * cached, on so many pages, which the processes that read them share: the evaluation, and as
- * much as a tuple costs a sequential scan, to form it anew.
+ * cached, on so many pages, which the processes that read them share, and to form the tuples anew.
  *
  * PostgreSQL's plan evaluates as much, or less, so it mostly costs less.  Of what a session asks for
- * again half is this query's, since it is done once, for later ones too: so it comes into the cache.
+ * again a quarter is this query's, since it is done once, for later ones too: so it comes into the
+ * cache.
  */
 void
 gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
@@ -175,7 +178,7 @@ gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid reli
 	if (expressions == NIL || tuples <= 0)
 		return;
 	cost_qual_eval(&cost, expressions, root);
-	all = (cost.startup + (cost.per_tuple + cpu_tuple_cost) * tuples) / processes;
+	all = (cost.startup + (cost.per_tuple + FORM_COST * cpu_tuple_cost) * tuples) / processes;
 	if (is_an_investment(root, rel, relid, expressions))
 		all *= FIRST_SHARE;
 	path->startup_cost += all;
