@@ -21,7 +21,6 @@
 
 #include "access/table.h"
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -111,26 +110,42 @@ has_one_of(Node *node, List *expressions)
 	return list_member(expressions, node) || expression_tree_walker(node, has_one_of, expressions);
 }
 
-/* True if this session has planned these expressions over the relation in an earlier statement. */
+/* The number by which the service knows an expression over the parent's columns of a relation */
+static int
+expression_number(Oid relid, Oid parent, Expr *expr)
+{
+	/* the planner holds locks */
+	Relation rel = table_open(relid, NoLock);
+	Relation of = table_open(parent, NoLock);
+	List *own = gpuscan_identity_own(rel, of, list_make1(expr));
+	GpuScanExpression expression;
+
+	gpuscan_identity_set(rel, linitial(own), &expression);
+	table_close(of, NoLock);
+	table_close(rel, NoLock);
+	return gpuscan_expression_number(&expression);
+}
+
+/* True if this session has planned the expression over the relation in an earlier statement. */
 static bool
-are_known(Oid relid, List *expressions)
+is_known(Oid relid, Expr *expr)
 {
 	static struct
 	{
-		uint64 hash;
+		Oid relid;
+		int number;
 		TimestampTz since;
 	} known[NUM_KNOWN];
 	static int next = 0;
-	char *text = nodeToString(expressions);
-	uint64 hash = hash_bytes_extended((unsigned char *) text, strlen(text), relid);
+	int number = expression_number(relid, relid, expr);
 
-	pfree(text);
 	for (int i = 0; i < NUM_KNOWN; i++)
 	{
-		if (known[i].hash == hash)
+		if (known[i].relid == relid && known[i].number == number)
 			return known[i].since != GetCurrentStatementStartTimestamp();
 	}
-	known[next].hash = hash;
+	known[next].relid = relid;
+	known[next].number = number;
 	known[next].since = GetCurrentStatementStartTimestamp();
 	next = (next + 1) % NUM_KNOWN;
 	return false;
@@ -144,6 +159,7 @@ static bool
 is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions)
 {
 	Selectivity before = 1;
+	bool known = true;
 	ListCell *lc;
 
 	if (!gpuscan_client_has_cache(NULL) || get_rel_persistence(relid) != RELPERSISTENCE_PERMANENT ||
@@ -156,7 +172,9 @@ is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expression
 		if (!has_one_of(clause, expressions))
 			before *= clause_selectivity(root, clause, 0, JOIN_INNER, NULL);
 	}
-	return before >= MOST && are_known(relid, expressions);
+	foreach(lc, expressions)
+		known &= is_known(relid, (Expr *) lfirst(lc));
+	return before >= MOST && known;
 }
 
 /*
@@ -185,22 +203,6 @@ gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid reli
 	path->total_cost += all;
 }
 
-/* How many pages have an expression over the columns of `parent` cached. */
-static double
-cached_expression(Oid relid, Oid parent, Expr *expr)
-{
-	/* the planner holds locks */
-	Relation rel = table_open(relid, NoLock);
-	Relation of = table_open(parent, NoLock);
-	List *own = gpuscan_identity_own(rel, of, list_make1(expr));
-	GpuScanExpression expression;
-
-	gpuscan_identity_set(rel, linitial(own), &expression);
-	table_close(of, NoLock);
-	table_close(rel, NoLock);
-	return gpuscan_client_cached_pages(relid, gpuscan_expression_number(&expression));
-}
-
 /* Pages of one relation that need not be read, with some columns of its parent. */
 static double
 cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const GpuScanCompiled *compiled)
@@ -213,7 +215,9 @@ cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const GpuScanCompiled
 		double pages;
 
 		if (attnum < 0)
-			pages = cached_expression(relid, parent, list_nth(compiled->expressions, -1 - attnum));
+			pages = gpuscan_client_cached_pages(
+				relid,
+				expression_number(relid, parent, list_nth(compiled->expressions, -1 - attnum)));
 		else
 		{
 			if (relid != parent)
