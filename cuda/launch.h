@@ -143,7 +143,6 @@ typedef struct CudaProgress
 	uint32_t kept;
 	uint32_t seen; /* tuples of the piece that are in CudaResult.cached */
 	uint32_t mask[CUDA_BATCH_ROWS];
-	uint32_t pad[2];
 } CudaProgress;
 
 /*
