@@ -45,10 +45,16 @@ for my $i (1 .. 25)
 	{
 		$admin->query_safe("SELECT pg_cancel_backend($pid)");
 		$aborted++;
+		$victim->query_until(qr/ended/, "\\echo\n");
+		$admin->query_safe(q{SELECT pg_prewarm('b')});
+		kill 'CONT', $service;
 	}
-	$victim->query_until(qr/ended/, "\\echo\n");
-	$admin->query_safe(q{SELECT pg_prewarm('b')});
-	kill 'CONT', $service;
+	else
+	{
+		# it has ended, or not yet begun, and needs the service
+		kill 'CONT', $service;
+		$victim->query_until(qr/ended/, "\\echo\n");
+	}
 	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM gpuscan_activity');
 	$wrong += $node->safe_psql('postgres', "SET gpuscan.force = on; $all") ne $expected;
 }
