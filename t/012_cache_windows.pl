@@ -8,7 +8,6 @@ use GpuScanNode;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 # A backend aborts, and its pins with it, while the device makes columns of its pages; other pages come into the buffers.
 my $columns = 20;
@@ -26,8 +25,6 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_prewarm');
 my $load = 'SELECT ' . join(', ', map { "sum(c$_)" } 1 .. $columns) . ' FROM a WHERE c1 < 0';
 my $all = $load =~ s/ WHERE.*//r;
 my $victim = $node->background_psql('postgres', on_error_stop => 0);
-my $pid = $victim->query_safe('SELECT pg_backend_pid()');
-my $service = $node->safe_psql('postgres', 'SELECT pid FROM gpuscan_service');
 my $admin = $node->background_psql('postgres', on_error_stop => 1);
 my $aborted = 0;
 my $expected = $node->safe_psql('postgres', "SET gpuscan.enabled = off; $all");
@@ -38,24 +35,7 @@ $admin->query_safe('SET gpuscan.enabled = off');
 for my $i (1 .. 25)
 {
 	$node->safe_psql('postgres', "SELECT gpuscan_evict('a'), pg_prewarm('a')");
-	$victim->query_until(qr/begun/, "\\echo begun\n$load;\n\\echo ended\n");
-	sleep 0.002 * ($i % 12);
-	kill 'STOP', $service;
-	if ($admin->query_safe("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'active')
-	{
-		$admin->query_safe("SELECT pg_cancel_backend($pid)");
-		$aborted++;
-		$victim->query_until(qr/ended/, "\\echo\n");
-		$admin->query_safe(q{SELECT pg_prewarm('b')});
-		kill 'CONT', $service;
-	}
-	else
-	{
-		# it has ended, or not yet begun, and needs the service
-		kill 'CONT', $service;
-		$victim->query_until(qr/ended/, "\\echo\n");
-	}
-	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM gpuscan_activity');
+	$aborted += cancel_behind_service($node, $victim, $load, 0.002 * ($i % 12), $admin, q{SELECT pg_prewarm('b')});
 	$wrong += $node->safe_psql('postgres', "SET gpuscan.force = on; $all") ne $expected;
 }
 $victim->quit;
@@ -83,7 +63,7 @@ my $holder = $standby->background_psql('postgres', on_error_stop => 1);
 my $reader = $standby->background_psql('postgres', on_error_stop => 1);
 $holder->query_safe('SELECT pg_advisory_lock(1)');
 $reader->query_safe('SET gpuscan.force = on; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT id FROM t LIMIT 1');
-$reader->query_until(qr/begun/, "\\echo begun\nSET gpuscan.inject_fault = 'wait:load';\n$query;\n\\echo ended\n");
+start_query($reader, "SET gpuscan.inject_fault = 'wait:load';\n$query");
 ok($standby->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}),
 	'a query on the standby waits, the first page read');
 
@@ -104,8 +84,7 @@ $primary->start;
 $primary->safe_psql('postgres', "SELECT id FROM t WHERE ctid = '($block,1)' FOR UPDATE");
 $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 $holder->query_safe('SELECT pg_advisory_unlock(1)');
-my $answer = $reader->query_until(qr/ended/, "\\echo\n");
-like($answer, qr/^19989\|89955$/m, 'it does not see the row');
+like(end_query($reader), qr/^19989\|89955$/m, 'it does not see the row');
 $reader->query_safe('COMMIT');
 $_->quit foreach ($holder, $reader);
 same_answer($standby, $query, 'a later one does') for 1 .. 2;

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(start_node fill same_answer ours replaced wait_until_offloaded no_requests_left);
+our @EXPORT = qw(start_node fill same_answer ours replaced wait_until_offloaded no_requests_left start_query end_query cancel_behind_service);
 
 # A running cluster with the extension.  Settings are NAME => VALUE.
 sub start_node
@@ -102,6 +102,52 @@ sub no_requests_left
 	my ($node, $name) = @_;
 
 	ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM gpuscan_activity'), $name);
+}
+
+# Starts a query in a background session, and waits for its end: returns what it printed.
+sub start_query
+{
+	my ($session, $query) = @_;
+
+	$session->{printed} = $session->query_until(qr/begun/, "\\echo begun\n$query;\n\\echo ended\n");
+}
+
+sub end_query
+{
+	my ($session) = @_;
+
+	# all of it may have come at once
+	$session->{printed} .= $session->query_until(qr/ended/, "\\echo\n") if $session->{printed} !~ /ended/;
+	return $session->{printed};
+}
+
+# Starts a query in a background session, and stops the service so many seconds later.  If the query is still there
+# it is cancelled, then another session runs `meanwhile`; true if so.  Then the service goes on.
+sub cancel_behind_service
+{
+	my ($node, $session, $query, $delay, $admin, $meanwhile) = @_;
+	my $pid = $session->query_safe('SELECT pg_backend_pid()');
+	my $service = $admin->query_safe('SELECT pid FROM gpuscan_service');
+	my $cancelled;
+
+	start_query($session, $query);
+	select undef, undef, undef, $delay;
+	kill 'STOP', $service;
+	$cancelled = $admin->query_safe("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'active';
+	if ($cancelled)
+	{
+		$admin->query_safe("SELECT pg_cancel_backend($pid)");
+		end_query($session);
+		$admin->query_safe($meanwhile);
+	}
+	kill 'CONT', $service;
+
+	# else it has ended, or not yet begun, and needs the service
+	end_query($session) if !$cancelled;
+	$session->query('SELECT 1');
+	$session->{stderr} = '';
+	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM gpuscan_activity');
+	return $cancelled;
 }
 
 1;
