@@ -61,6 +61,9 @@ typedef struct GpuScanFeed
 
 /* cached.c */
 
+/* Whether a relation's columns are looked for in the cache, and loaded there. */
+extern bool gpuscan_feed_may_be_cached(Relation rel);
+
 /*
  * Asks what the service answers from its cache, gives that to the device, and
  * plans to read the rest; of an aggregation, before anything is pushed.

@@ -10,6 +10,7 @@
 #include "access/attmap.h"
 #include "executor/nodes.h"
 #include "executor/result.h"
+#include "program/expression_file.h"
 #include "program/identity.h"
 #include "utils/memutils.h"
 
@@ -144,10 +145,37 @@ gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
 	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
 }
 
+/* Has the background know a relation's expressions, which now may be cached. */
+static void
+keep_expressions(Relation rel, const GpuScanLayout *layout, List *expressions)
+{
+	const GpuScanColumn *columns = GPUSCAN_LAYOUT_COLUMNS(layout);
+	int natts = RelationGetNumberOfAttributes(rel);
+
+	if (!gpuscan_feed_may_be_cached(rel))
+		return;
+	for (int i = 0; i < layout->ncolumns; i++)
+	{
+		const GpuScanExpression *expression =
+			(const GpuScanExpression *) ((const char *) layout + columns[i].expression);
+
+		if (columns[i].expression != 0)
+			gpuscan_expression_file_keep(rel, list_nth(expressions, columns[i].attnum - natts),
+										 expression->identity);
+	}
+}
+
 /* Ends the request, also in the middle. */
 static void
 end_request(GpuScanRun *run, GpuScanRequestStats *stats)
 {
+	if (run->feed.expressions != NULL && gpuscan_cache_refresh_interval > 0 &&
+		gpuscan_client_has_cache(run->client) && gpuscan_client_failure(run->client) == NULL)
+	{
+		for (int i = 0; i < list_length(run->feed.relations); i++)
+			keep_expressions(list_nth(run->feed.relations, i), run->layouts[i],
+							 run->feed.expressions[i]);
+	}
 	gpuscan_client_close(run->client, stats);
 	gpuscan_feed_end(&run->feed);
 }
