@@ -122,14 +122,12 @@ load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRo
 {
 	const GpuScanLayout *layout =
 		gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns, compiled->expressions);
-	pg_atomic_uint32 failed;
 	GpuScanFeed feed = {
 		.context = CurrentMemoryContext,
 		.relations = list_make1(rel),
 		.attnums = &compiled->attnums,
 		.ncolumns = compiled->ncolumns,
 		.expressions = compiled->expressions != NIL ? &compiled->expressions : NULL,
-		.failed = &failed,
 		.snapshot = GetActiveSnapshot(),
 		.background = true,
 	};
@@ -142,7 +140,6 @@ load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRo
 	GpuScanRequestStats stats;
 	const char *reason;
 
-	pg_atomic_init_u32(&failed, GPUSCAN_ROW_FORMED);
 	gpuscan_feed_prepare(&feed);
 	feed.client = gpuscan_client_open(compiled->program, &layout, 1, &options, &reason);
 	if (feed.client != NULL && gpuscan_client_has_cache(feed.client))
@@ -152,7 +149,7 @@ load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRo
 		gpuscan_client_close(feed.client, &stats);
 		gpuscan_feed_end(&feed);
 	}
-	*failure = pg_atomic_read_u32(&failed);
+	*failure = feed.failure;
 	return complete;
 }
 
