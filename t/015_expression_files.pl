@@ -71,6 +71,7 @@ sub set_interval
 
 	$node->safe_psql('postgres', "ALTER SYSTEM SET gpuscan.cache_refresh_interval = $interval");
 	$node->reload;
+	$node->poll_query_until('postgres', "SELECT setting = '$interval' FROM pg_settings WHERE name = 'gpuscan.cache_refresh_interval'");
 }
 
 fill($node, 20_000);
@@ -132,7 +133,6 @@ is(scalar(files()), 3, 'no file where nothing is remembered, or nothing cached')
 
 # Files that are not what they were: the expression is left out, the next one loaded.
 $node->safe_psql('postgres', qq{
-	CREATE TABLE calls (n int);
 	CREATE FUNCTION foreign_upper(text) RETURNS text LANGUAGE plpgsql AS \$\$ BEGIN RAISE LOG 'foreign_upper was called'; RETURN \$1; END \$\$});
 my $foreign = $node->safe_psql('postgres', q{SELECT 'foreign_upper'::regproc::oid});
 my $upper_oid = $node->safe_psql('postgres', q{SELECT 'upper(text)'::regprocedure::oid});
@@ -152,6 +152,8 @@ foreach my $bad (
 	[ 'of another version', $good =~ s/^\d+/@{[ $catalogs + 1 ]}/r, 0 ],
 	[ 'of another column', $good =~ s/:varattno 3 /:varattno 300 /r, 0 ],
 	[ 'of a column of another type', $good =~ s/:varattno 3 :vartype 25 /:varattno 3 :vartype 1042 /r, 0 ],
+	[ 'of no columns', $good =~ s/\n.*?\0/\n{CONST :consttype 16 :consttypmod -1 :constcollid 0 :constlen 1 :constbyval true :constisnull true :location 0 :constvalue <>}\0/sr, 0 ],
+	[ 'of nothing', $good =~ s/\n.*?\0/\n<>\0/sr, 0 ],
 	[ 'with a function of a user', $good =~ s/:funcid $upper_oid /:funcid $foreign /r, 0 ])
 {
 	my ($name, $content, $is_damaged) = @$bad;
@@ -182,6 +184,18 @@ foreach my $bad (
 	same_answer($node, $upper, "$name: an answer");
 	ok(-e "$folder/$upper_file", "$name: and a file again");
 }
+
+# What no server writes ends the loading of the relation with an error, and that is all.
+my $nonsense = $good =~ s/\n.*?\0/\n{NONSENSE :x 1}\0/sr;
+my $start = -s $node->logfile;
+$node->stop('fast');
+write_file($list, $listed =~ s/$upper_file/sha256_hex($nonsense)/er);
+write_file("$folder/" . sha256_hex($nonsense), $nonsense);
+$node->start;
+wait_until_offloaded($node);
+$node->wait_for_log(qr/badly formatted node string "NONSENSE/, $start);
+unlike(slurp_file($node->logfile, $start), qr/PANIC|terminated by signal/, 'nonsense: an error');
+same_answer($node, $upper, 'nonsense: an answer');
 
 # Columns that change between shutdown and loading
 my $zone = q{SELECT max(ts AT TIME ZONE 'IST') FROM e};
