@@ -188,6 +188,21 @@ SELECT first > 2 * cost('SELECT count(*) FROM t WHERE email ~ ''7@''') FROM cost
 SELECT source('SELECT count(*) FROM t WHERE email ~ ''7@''');
 RESET gpuscan.request_cost;
 
+-- A session that has met an error does not evaluate that again, until something has happened to the table
+SET gpuscan.explain_rejected = on;
+CREATE FUNCTION failed_before(query text) RETURNS bool LANGUAGE sql AS $$ SELECT gpuscan_test.plan(query, '') LIKE '%an expression failed for a row before%' $$;
+ALTER TABLE t SET (fillfactor = 100);
+SELECT failed_before('SELECT max(make_date(y, m, d + 3)) FROM t');
+SET gpuscan.force = on;
+SELECT max(make_date(y, m, d + 3)) FROM t;
+SELECT failed_before('SELECT max(make_date(y, m, d + 3)) FROM t');
+RESET gpuscan.force;
+SELECT failed_before('SELECT max(make_date(y, m, d + 3)) FROM t'), failed_before('SELECT max(make_date(y, m, d)) FROM t'), failed_before('SELECT max(make_date(y, m, d + 3)), max(lower(email)) FROM t');
+SELECT max(make_date(y, m, d + 3)) FROM t;
+ALTER TABLE t SET (fillfactor = 100);
+SELECT failed_before('SELECT max(make_date(y, m, d + 3)) FROM t');
+RESET gpuscan.explain_rejected;
+
 -- Rows that a user may not see are not looked at; nor functions called that he may not call
 SET gpuscan.force = on;
 CREATE ROLE gpuscan_expressions_user;

@@ -327,8 +327,8 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 	return true;
 }
 
-static bool
-may_be_cached(Relation rel)
+bool
+gpuscan_feed_may_be_cached(Relation rel)
 {
 	return gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER;
 }
@@ -373,7 +373,7 @@ gpuscan_feed_look_up(GpuScanFeed *feed)
 		uint32 layout = foreach_current_index(lc);
 		uint32 npages;
 
-		if (may_be_cached(rel))
+		if (gpuscan_feed_may_be_cached(rel))
 		{
 			npages = begin_subject(&inquiry, &subjects[layout], rel, layout);
 			if (npages > 0)
@@ -426,7 +426,7 @@ gpuscan_feed_search(GpuScanFeed *feed)
 	GpuScanSearch *search;
 	MemoryContext old;
 
-	if (!gpuscan_client_has_cache(feed->client) || !may_be_cached(rel))
+	if (!gpuscan_client_has_cache(feed->client) || !gpuscan_feed_may_be_cached(rel))
 		return;
 	old = MemoryContextSwitchTo(feed->context);
 	search = palloc0(sizeof(GpuScanSearch));

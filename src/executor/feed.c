@@ -85,6 +85,7 @@ gpuscan_feed_prepare(GpuScanFeed *feed)
 void
 gpuscan_feed_fail(GpuScanFeed *feed, GpuScanRowFailure failure)
 {
+	feed->failure = failure;
 	if (feed->failed != NULL)
 		pg_atomic_write_u32(feed->failed, failure);
 	gpuscan_client_fail(feed->client,
@@ -329,6 +330,7 @@ gpuscan_feed_rewind(GpuScanFeed *feed)
 	feed->ntuples = 0;
 	feed->unfit = NULL;
 	feed->failed = NULL;
+	feed->failure = GPUSCAN_ROW_FORMED;
 	if (feed->scans != NULL)
 		pfree(feed->scans);
 	feed->scans = NULL;

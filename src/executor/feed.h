@@ -41,6 +41,7 @@ typedef struct GpuScanFeed
 	List **expressions;			   /* of each relation, its own, that are columns; or NULL */
 	GpuScanEvaluator **evaluators; /* of these, of each relation; or NULL */
 	pg_atomic_uint32 *failed;	   /* GpuScanRowFailure, of any process; NULL: we feed alone */
+	GpuScanRowFailure failure;	   /* why it ended early */
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
 	bool announced;				  /* how much there is to read; or that is another's to do */
@@ -60,6 +61,9 @@ typedef struct GpuScanFeed
 } GpuScanFeed;
 
 /* cached.c */
+
+/* Whether a relation's columns are looked for in the cache, and loaded there. */
+extern bool gpuscan_feed_may_be_cached(Relation rel);
 
 /*
  * Asks what the service answers from its cache, gives that to the device, and

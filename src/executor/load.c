@@ -8,6 +8,9 @@
  * of its answer only the ranges to load are read.  Its result is never asked for:
  * it ends when all is loaded.
  *
+ * Attributes are loaded together.  An expression is loaded by itself: one that raises an error
+ * for a row is given up, which is no matter of the others.
+ *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
@@ -18,33 +21,39 @@
 #include "executor/load.h"
 #include "nodes/makefuncs.h"
 #include "program/compile.h"
+#include "program/expression_file.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* count() of an attribute; NULL if it is no more. */
+/* count() of an expression */
 static Aggref *
-count_attribute(Relation rel, AttrNumber attnum)
+count_of(Expr *expr)
+{
+	Aggref *aggref = makeNode(Aggref);
+
+	aggref->aggfnoid = F_COUNT_ANY;
+	aggref->aggtype = INT8OID;
+	aggref->args = list_make1(makeTargetEntry(expr, 1, NULL, false));
+	return aggref;
+}
+
+/* An attribute; NULL if it is no more. */
+static Expr *
+attribute(Relation rel, AttrNumber attnum)
 {
 	TupleDesc desc = RelationGetDescr(rel);
-	Aggref *aggref;
 	Form_pg_attribute att;
 
 	if (attnum < 1 || attnum > desc->natts || TupleDescAttr(desc, attnum - 1)->attisdropped)
 		return NULL;
 	att = TupleDescAttr(desc, attnum - 1);
-	aggref = makeNode(Aggref);
-	aggref->aggfnoid = F_COUNT_ANY;
-	aggref->aggtype = INT8OID;
-	aggref->args = list_make1(makeTargetEntry(
-		(Expr *) makeVar(1, attnum, att->atttypid, att->atttypmod, att->attcollation, 0), 1, NULL,
-		false));
-	return aggref;
+	return (Expr *) makeVar(1, attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
 }
 
 /* The Program that reads those of the attributes that a device reads; NULL: none. */
 static GpuScanCompiled *
-compile(Relation rel, List *attnums)
+compile_attributes(Relation rel, List *attnums)
 {
 	GpuScanCompileInput input = {.varno = 1, .relid = RelationGetRelid(rel), .aggregate = true};
 	List *aggrefs = NIL;
@@ -53,21 +62,42 @@ compile(Relation rel, List *attnums)
 
 	foreach(lc, attnums)
 	{
-		Aggref *aggref = count_attribute(rel, lfirst_int(lc));
+		Expr *expr = attribute(rel, lfirst_int(lc));
 
-		if (aggref == NULL)
+		if (expr == NULL)
 			continue;
-		input.aggrefs = list_make1(aggref);
+		input.aggrefs = list_make1(count_of(expr));
 		if (gpuscan_program_compile(&input, &reason) != NULL)
-			aggrefs = lappend(aggrefs, aggref);
+			aggrefs = lappend(aggrefs, linitial(input.aggrefs));
 	}
 	input.aggrefs = aggrefs;
 	return aggrefs == NIL ? NULL : gpuscan_program_compile(&input, &reason);
 }
 
+/* The Program that reads the expression as a column; NULL if it is not read so any more. */
+static GpuScanCompiled *
+compile_expression(Relation rel, Expr *expr)
+{
+	GpuScanCompileInput input = {
+		.varno = 1,
+		.relid = RelationGetRelid(rel),
+		.aggregate = true,
+		.aggrefs = list_make1(count_of(expr)),
+		.with_expressions = true,
+	};
+	const char *reason;
+	GpuScanCompiled *compiled = gpuscan_program_compile(&input, &reason);
+
+	if (compiled == NULL || compiled->ncolumns != 1 ||
+		!equal(compiled->expressions, list_make1(expr)))
+		return NULL;
+	compiled->attnums[0] = RelationGetDescr(rel)->natts + 1;
+	return compiled;
+}
+
 /* Feeds the request with what is to be loaded.  False if it was stopped. */
 static bool
-load(GpuScanFeed *feed, Relation rel, bool (*stop)(Relation rel))
+feed_all(GpuScanFeed *feed, Relation rel, const GpuScanLoad *what)
 {
 	gpuscan_feed_look_up(feed);
 	if (feed->plans == NULL || feed->plans[0] == NULL || feed->plans[0]->nblocks == 0)
@@ -81,51 +111,96 @@ load(GpuScanFeed *feed, Relation rel, bool (*stop)(Relation rel))
 		if (batch == NULL)
 			return true;
 		gpuscan_client_release(feed->client, batch);
-		if (stop(rel))
+		if (what->stop(rel))
 			return false;
 	}
 }
 
+/* Loads the Program's columns.  False if it was stopped; *failure says of what row it failed. */
+static bool
+load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRowFailure *failure)
+{
+	const GpuScanLayout *layout =
+		gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns, compiled->expressions);
+	GpuScanFeed feed = {
+		.context = CurrentMemoryContext,
+		.relations = list_make1(rel),
+		.attnums = &compiled->attnums,
+		.ncolumns = compiled->ncolumns,
+		.expressions = compiled->expressions != NIL ? &compiled->expressions : NULL,
+		.snapshot = GetActiveSnapshot(),
+		.background = true,
+	};
+	GpuScanClientOptions options = {
+		.tuples_expected = Max(rel->rd_rel->reltuples, 0),
+		.background = true,
+		.device = what->device,
+	};
+	bool complete = true;
+	GpuScanRequestStats stats;
+	const char *reason;
+
+	gpuscan_feed_prepare(&feed);
+	feed.client = gpuscan_client_open(compiled->program, &layout, 1, &options, &reason);
+	if (feed.client != NULL && gpuscan_client_has_cache(feed.client))
+		complete = feed_all(&feed, rel, what);
+	if (feed.client != NULL)
+	{
+		gpuscan_client_close(feed.client, &stats);
+		gpuscan_feed_end(&feed);
+	}
+	*failure = feed.failure;
+	return complete;
+}
+
+/* False if it was stopped. */
+static bool
+load_attributes(Relation rel, const GpuScanLoad *what)
+{
+	GpuScanCompiled *compiled = compile_attributes(rel, what->attnums);
+	GpuScanRowFailure failure;
+
+	return compiled == NULL || load(rel, what, compiled, &failure);
+}
+
+/* The same. */
+static bool
+load_expression(Relation rel, const GpuScanLoad *what, const uint8 *identity)
+{
+	Expr *expr = gpuscan_expression_file_read(rel, identity);
+	GpuScanCompiled *compiled = expr == NULL ? NULL : compile_expression(rel, expr);
+	GpuScanRowFailure failure;
+	bool complete;
+
+	if (compiled == NULL)
+		return true;
+	complete = load(rel, what, compiled, &failure);
+	if (failure != GPUSCAN_ROW_FORMED)
+	{
+		/* so would the next attempt, until a query has found all rows in order */
+		gpuscan_expression_file_remove(identity);
+		ereport(DEBUG1, (errmsg_internal("gpuscan gives up loading an expression of \"%s\"",
+										 RelationGetRelationName(rel))));
+	}
+	return complete;
+}
+
 bool
-gpuscan_load_columns(Relation rel, List *attnums, const char *device, bool (*stop)(Relation rel))
+gpuscan_load_columns(Relation rel, const GpuScanLoad *what)
 {
 	MemoryContext context =
 		AllocSetContextCreate(CurrentMemoryContext, "gpuscan load", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	GpuScanCompiled *compiled = NULL;
 	bool complete = true;
 
 	if (rel->rd_tableam == GetHeapamTableAmRoutine() && RelationIsPopulated(rel) &&
-		gpuscan_heap_is_cacheable(rel) && gpuscan_heap_label(rel) != GPUSCAN_LABEL_NEVER)
-		compiled = compile(rel, attnums);
-	if (compiled != NULL)
+		gpuscan_feed_may_be_cached(rel))
 	{
-		const GpuScanLayout *layout =
-			gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns, NIL);
-		GpuScanFeed feed = {
-			.context = context,
-			.relations = list_make1(rel),
-			.attnums = &compiled->attnums,
-			.ncolumns = compiled->ncolumns,
-			.snapshot = GetActiveSnapshot(),
-			.background = true,
-		};
-		GpuScanClientOptions options = {
-			.tuples_expected = Max(rel->rd_rel->reltuples, 0),
-			.background = true,
-			.device = device,
-		};
-		GpuScanRequestStats stats;
-		const char *reason;
+		ListCell *lc;
 
-		feed.client = gpuscan_client_open(compiled->program, &layout, 1, &options, &reason);
-		if (feed.client != NULL && gpuscan_client_has_cache(feed.client))
-			complete = load(&feed, rel, stop);
-		if (feed.client != NULL)
-		{
-			gpuscan_client_close(feed.client, &stats);
-			gpuscan_feed_end(&feed);
-		}
+		complete = load_attributes(rel, what);
+		foreach(lc, what->identities)
+			complete = complete && load_expression(rel, what, lfirst(lc));
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

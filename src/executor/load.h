@@ -13,14 +13,21 @@
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
+/* What to load of a relation */
+typedef struct GpuScanLoad
+{
+	List *attnums;	  /* integers */
+	List *identities; /* of expressions, const uint8 * */
+	const char *device;
+	bool (*stop)(Relation rel); /* asked after each range: true ends it */
+} GpuScanLoad;
+
 /*
- * Loads what is missing of a relation's attributes, given as an integer list, on a device
- * while there is room, and reads nothing else; under the active snapshot.  On another
- * device, if none of that name serves.  Asks `stop`
- * after each range: true ends it.  False if it was stopped.  Where there is nothing to
+ * Loads what is missing of a relation's columns, on the device while there is room, and reads
+ * nothing else; under the active snapshot.  On another device, if none of that name serves.
+ * False if it was stopped.  Where there is nothing to
  * load, or it fails, it leaves that to the next query.
  */
-extern bool
-gpuscan_load_columns(Relation rel, List *attnums, const char *device, bool (*stop)(Relation rel));
+extern bool gpuscan_load_columns(Relation rel, const GpuScanLoad *what);
 
 #endif /* GPUSCAN_LOAD_H */

@@ -10,6 +10,8 @@
 #include "access/attmap.h"
 #include "executor/nodes.h"
 #include "executor/result.h"
+#include "planner/planner.h"
+#include "program/expression_file.h"
 #include "program/identity.h"
 #include "utils/memutils.h"
 
@@ -144,10 +146,52 @@ gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
 	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
 }
 
+/* Has background workers know a relation's expressions, which now may be cached. */
+static void
+keep_expressions(Relation rel, const GpuScanLayout *layout, List *expressions)
+{
+	const GpuScanColumn *columns = GPUSCAN_LAYOUT_COLUMNS(layout);
+	int natts = RelationGetNumberOfAttributes(rel);
+
+	if (!gpuscan_feed_may_be_cached(rel))
+		return;
+	for (int i = 0; i < layout->ncolumns; i++)
+	{
+		const GpuScanExpression *expression =
+			(const GpuScanExpression *) ((const char *) layout + columns[i].expression);
+
+		if (columns[i].expression != 0)
+			gpuscan_expression_file_keep(rel, list_nth(expressions, columns[i].attnum - natts),
+										 expression->identity);
+	}
+}
+
+/* Tells others, or the planner, what has become of a request's expressions. */
+static void
+note_expressions(const GpuScanRun *run)
+{
+	const GpuScanFeed *feed = &run->feed;
+	ListCell *lc;
+
+	if (feed->failure != GPUSCAN_ROW_FORMED && list_length(feed->relations) == 1)
+		gpuscan_failed_remember(linitial(feed->relations), feed->expressions[0]);
+	if (gpuscan_client_failure(run->client) != NULL || gpuscan_cache_refresh_interval == 0 ||
+		!gpuscan_client_has_cache(run->client))
+		return;
+	foreach(lc, feed->relations)
+	{
+		int i = foreach_current_index(lc);
+
+		keep_expressions(lfirst(lc), run->layouts[i], feed->expressions[i]);
+	}
+}
+
 /* Ends the request, also in the middle. */
 static void
 end_request(GpuScanRun *run, GpuScanRequestStats *stats)
 {
+	if (run->feed.expressions != NULL)
+		note_expressions(run);
 	gpuscan_client_close(run->client, stats);
 	gpuscan_feed_end(&run->feed);
 }

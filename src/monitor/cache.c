@@ -92,7 +92,7 @@ gpuscan_cache(PG_FUNCTION_ARGS)
 		values[7] = Int64GetDatum(rows[i].host_bytes);
 		values[8] = Int64GetDatum(rows[i].hits);
 		isnull[9] = !isnull[2] || rows[i].database != MyDatabaseId;
-		values[9] = isnull[9] ? (Datum) 0 : CStringGetTextDatum(rows[i].expression);
+		values[9] = isnull[9] ? (Datum) 0 : CStringGetTextDatum(rows[i].expression.text);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
 	}
 	return (Datum) 0;

@@ -252,6 +252,13 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	input.arg = &planned;
 	input.with_expressions = gpuscan_plan_with_expressions(root);
 	compiled = gpuscan_program_compile(&input, &reason);
+	if (compiled != NULL && !gpuscan_force && list_length(relids) == 1 &&
+		gpuscan_failed_before(planner_rt_fetch(linitial_int(relids), root)->relid, rte->relid,
+							  compiled->expressions))
+	{
+		reason = "an expression failed for a row before";
+		compiled = NULL;
+	}
 	if (compiled == NULL)
 	{
 		gpuscan_rejected_note("GpuAgg", rte->relid, reason);

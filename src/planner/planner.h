@@ -13,6 +13,7 @@
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 #include "program/compile.h"
+#include "utils/relcache.h"
 
 /*
  * Neither path supports projection: the node has exactly its path's target, and
@@ -52,6 +53,10 @@ extern const char *gpuscan_relation_rejected(RangeTblEntry *rte);
 extern Path *gpuscan_replaced_path(RelOptInfo *rel);
 extern bool gpuscan_too_cheap(RelOptInfo *rel);
 extern void gpuscan_add_path(RelOptInfo *rel, Path *path);
+
+/* failed.c */
+extern void gpuscan_failed_remember(Relation rel, List *expressions);
+extern bool gpuscan_failed_before(Oid relid, Oid parent, List *expressions);
 
 /* cost.c */
 extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_operations,

@@ -14,22 +14,28 @@
  *
  * What does not matter is taken out: where it stood in a query's text, and in its range table.
  *
+ * All of that is one text, which another process can make the expression of again.  It begins
+ * with the version of the catalogs, by which trees of nodes are written down.
+ *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
 
 #include "access/attmap.h"
 #include "access/tupdesc_details.h"
+#include "catalog/catversion.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 #include "fmgr.h"
-#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "nodes/nodeFuncs.h"
+#include "program/compiler.h"
 #include "program/identity.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/ruleutils.h"
+
+#define HEADER "%u\n"
 
 bool
 gpuscan_identity_missing(TupleDesc desc, int attnum, Datum *value)
@@ -83,7 +89,7 @@ gpuscan_identity_own(Relation rel, Relation parent, List *expressions)
 	return own;
 }
 
-/* The tree's text without the numbers behind ":location", in place. */
+/* Makes the numbers behind ":location" 0 in the tree's text, in place. */
 static void
 forget_locations(char *text)
 {
@@ -94,6 +100,9 @@ forget_locations(char *text)
 	{
 		if (strncmp(from, location, strlen(location)) == 0)
 		{
+			memcpy(to, location, strlen(location));
+			to += strlen(location);
+			*to++ = '0';
 			from += strlen(location);
 			from += strspn(from, "-0123456789");
 		}
@@ -145,8 +154,22 @@ append_attributes(StringInfo text, TupleDesc desc, Expr *expr)
 	pfree(used);
 }
 
-static void
-hash_text(const StringInfoData *text, uint8 *hash)
+void
+gpuscan_identity_write(Relation rel, Expr *expr, StringInfo text)
+{
+	const char *abbreviations = GetConfigOption("timezone_abbreviations", false, false);
+	char *tree = nodeToString(expr);
+
+	forget_locations(tree);
+	appendStringInfo(text, HEADER, CATALOG_VERSION_NO);
+	appendBinaryStringInfo(text, tree, strlen(tree) + 1);
+	appendBinaryStringInfo(text, abbreviations, strlen(abbreviations) + 1);
+	append_attributes(text, RelationGetDescr(rel), expr);
+	pfree(tree);
+}
+
+void
+gpuscan_identity_hash(const StringInfoData *text, uint8 *identity)
 {
 	pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
 
@@ -154,7 +177,7 @@ hash_text(const StringInfoData *text, uint8 *hash)
 					 "an identity is a SHA-256");
 	if (context == NULL || pg_cryptohash_init(context) < 0 ||
 		pg_cryptohash_update(context, (uint8 *) text->data, text->len) < 0 ||
-		pg_cryptohash_final(context, hash, PG_SHA256_DIGEST_LENGTH) < 0)
+		pg_cryptohash_final(context, identity, PG_SHA256_DIGEST_LENGTH) < 0)
 		elog(ERROR, "could not hash an expression");
 	pg_cryptohash_free(context);
 }
@@ -162,18 +185,52 @@ hash_text(const StringInfoData *text, uint8 *hash)
 void
 gpuscan_identity_set(Relation rel, Expr *expr, GpuScanExpression *expression)
 {
-	const char *abbreviations = GetConfigOption("timezone_abbreviations", true, false);
-	char *tree = nodeToString(expr);
 	StringInfoData text;
 
 	memset(expression, 0, sizeof(*expression));
-	forget_locations(tree);
 	initStringInfo(&text);
-	appendStringInfo(&text, "%s\n%s\n", tree, abbreviations != NULL ? abbreviations : "");
-	append_attributes(&text, RelationGetDescr(rel), expr);
-	hash_text(&text, expression->identity);
-	pfree(tree);
+	gpuscan_identity_write(rel, expr, &text);
+	gpuscan_identity_hash(&text, expression->identity);
 	pfree(text.data);
+}
+
+/* True if a column is none of the relation's, or not as it is now; `context` is its descriptor. */
+static bool
+foreign_column_walker(Node *node, void *context)
+{
+	TupleDesc desc = context;
+	const Var *var = (const Var *) node;
+	Form_pg_attribute att;
+
+	if (node == NULL || !IsA(node, Var))
+		return expression_tree_walker(node, foreign_column_walker, context);
+	if (var->varattno < 1 || var->varattno > desc->natts)
+		return true;
+	att = TupleDescAttr(desc, var->varattno - 1);
+	return att->attisdropped || att->atttypid != var->vartype || att->atttypmod != var->vartypmod ||
+		   att->attcollation != var->varcollid;
+}
+
+Expr *
+gpuscan_identity_read(Relation rel, const StringInfoData *text)
+{
+	uint32 version;
+	int len = -1;
+	GpuScanExpression now;
+	GpuScanExpression then;
+	Expr *expr;
+
+	if (sscanf(text->data, HEADER "%n", &version, &len) != 1 || len < 0 ||
+		version != CATALOG_VERSION_NO)
+		return NULL;
+	expr = stringToNode(text->data + len);
+	fix_opfuncids((Node *) expr);
+	if (!gpuscan_value_of_rows(expr, 1) ||
+		foreign_column_walker((Node *) expr, RelationGetDescr(rel)))
+		return NULL;
+	gpuscan_identity_hash(text, then.identity);
+	gpuscan_identity_set(rel, expr, &now);
+	return memcmp(now.identity, then.identity, sizeof(now.identity)) == 0 ? expr : NULL;
 }
 
 void

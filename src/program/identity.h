@@ -10,6 +10,7 @@
 
 #include "gpuscan.h"
 
+#include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
 #include "program/program.h"
@@ -21,6 +22,16 @@ extern List *gpuscan_identity_own(Relation rel, Relation parent, List *expressio
 /* Sets all but the text of one of rel's own; and the text. */
 extern void gpuscan_identity_set(Relation rel, Expr *expr, GpuScanExpression *expression);
 extern void gpuscan_identity_name(Relation rel, Expr *expr, GpuScanExpression *expression);
+
+/* Appends what the identity of one of rel's own is made of; and hashes that. */
+extern void gpuscan_identity_write(Relation rel, Expr *expr, StringInfo text);
+extern void gpuscan_identity_hash(const StringInfoData *text, uint8 *identity);
+
+/*
+ * The expression of such a text, which had better be one that a server wrote.  NULL if it has
+ * another identity in this relation as it is now, or is none that may be a column.
+ */
+extern Expr *gpuscan_identity_read(Relation rel, const StringInfoData *text);
 
 /*
  * The missing value of attribute `attnum`, from 0, in *value, a varlena detoasted; false

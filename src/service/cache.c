@@ -526,7 +526,7 @@ report_column(const Table *table, const Column *column, GpuScanCacheRow *row)
 		.loose = table->loose,
 	};
 	if (column->is_expression)
-		strlcpy(row->expression, column->expression.text, sizeof(row->expression));
+		row->expression = column->expression;
 	for (uint32 i = 0; i < column->nslots; i++)
 	{
 		const Chunk *chunk = column->chunks[i];

@@ -4,14 +4,15 @@
  *	  Which columns were cached, on disk, so that they can be loaded after a
  *	  restart: the file gpuscan_columns in the data directory.
  *
- *		gpuscan columns, version 2, of system 7561234567890123456
+ *		gpuscan columns, version 3, of system 7561234567890123456
  *		3 columns
  *		16384,16390,1,cuda:0
  *		...
  *
  * A line for each column: its database, relation and attribute, and the device that
- * has it, those of pinned tables first, then those used last.  No data is kept, and no
- * expressions.
+ * has it, those of pinned tables first, then those used last.  No data is kept.  Instead of
+ * an attribute there may be an expression's identity, whose file says what it is
+ * (program/expression_file.c).
  *
  * The service writes it when the server shuts down, another process (warm/launcher.c)
  * now and then; each to a temporary name of its own, which is then renamed.  A failure
@@ -27,14 +28,16 @@
 
 #include "access/xlog.h"
 #include "lib/stringinfo.h"
+#include "program/expression_file.h"
 #include "service/cache_file.h"
 #include "service/shmem.h"
 #include "storage/fd.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #define FILE_NAME "gpuscan_columns"
-#define HEADER "gpuscan columns, version 2, of system " UINT64_FORMAT "\n%u columns\n"
-#define MAX_FILE_SIZE (128 + GPUSCAN_CACHE_MAX_ROWS * 56)
+#define HEADER "gpuscan columns, version 3, of system " UINT64_FORMAT "\n%u columns\n"
+#define MAX_FILE_SIZE (128 + GPUSCAN_CACHE_MAX_ROWS * 112)
 
 static char *written = NULL; /* by this process, the last time */
 
@@ -50,7 +53,39 @@ compare_rows(const void *a, const void *b)
 		return x->used > y->used ? -1 : 1;
 	if (x->relid != y->relid)
 		return x->relid < y->relid ? -1 : 1;
-	return x->attnum != y->attnum ? x->attnum - y->attnum : (int) x->device - (int) y->device;
+	if (x->attnum != y->attnum)
+		return x->attnum - y->attnum;
+	if (x->device != y->device)
+		return (int) x->device - (int) y->device;
+	return memcmp(x->expression.identity, y->expression.identity, sizeof(x->expression.identity));
+}
+
+/* Room for what names a column of a relation */
+typedef char ColumnText[GPUSCAN_IDENTITY_DIGITS + 1];
+
+static const char *
+name_column(const GpuScanCacheRow *row, ColumnText text)
+{
+	const uint8 *identity = row->expression.identity;
+
+	if (row->attnum != 0)
+		snprintf(text, sizeof(ColumnText), "%d", row->attnum);
+	else
+		text[hex_encode((const char *) identity, sizeof(row->expression.identity), text)] = '\0';
+	return text;
+}
+
+/* False if it is not one. */
+static bool
+parse_column(const ColumnText text, GpuScanCacheColumn *column)
+{
+	bool is_expression = strlen(text) == GPUSCAN_IDENTITY_DIGITS;
+
+	column->attnum = is_expression ? 0 : atoi(text);
+	memset(column->identity, 0, sizeof(column->identity));
+	if (is_expression && strspn(text, "0123456789abcdef") == GPUSCAN_IDENTITY_DIGITS)
+		hex_decode(text, GPUSCAN_IDENTITY_DIGITS, (char *) column->identity);
+	return is_expression || column->attnum != 0;
 }
 
 /* False with errno. */
@@ -73,20 +108,20 @@ void
 gpuscan_cache_file_write(const GpuScanCacheRow *rows, uint32 nrows, const char *temporary)
 {
 	GpuScanCacheRow *sorted = palloc(Max(nrows, 1) * sizeof(GpuScanCacheRow));
-	uint32 n = 0;
 	StringInfoData text;
 
+	memcpy(sorted, rows, nrows * sizeof(GpuScanCacheRow));
+	qsort(sorted, nrows, sizeof(GpuScanCacheRow), compare_rows);
+	initStringInfo(&text);
+	appendStringInfo(&text, HEADER, GetSystemIdentifier(), nrows);
 	for (uint32 i = 0; i < nrows; i++)
 	{
-		if (rows[i].attnum != 0)
-			sorted[n++] = rows[i];
+		ColumnText column;
+
+		appendStringInfo(&text, "%u,%u,%s,%s\n", sorted[i].database, sorted[i].relid,
+						 name_column(&sorted[i], column),
+						 gpuscan_shared->devices[sorted[i].device].name);
 	}
-	qsort(sorted, n, sizeof(GpuScanCacheRow), compare_rows);
-	initStringInfo(&text);
-	appendStringInfo(&text, HEADER, GetSystemIdentifier(), n);
-	for (uint32 i = 0; i < n; i++)
-		appendStringInfo(&text, "%u,%u,%d,%s\n", sorted[i].database, sorted[i].relid,
-						 sorted[i].attnum, gpuscan_shared->devices[sorted[i].device].name);
 
 	if (written == NULL || strcmp(written, text.data) != 0)
 	{
@@ -144,12 +179,13 @@ parse(const char *text, GpuScanCacheColumn *columns, uint32 *n)
 	while (*n < expected)
 	{
 		GpuScanCacheColumn *column = &columns[*n];
+		ColumnText name;
 
 		text += len;
 		len = -1;
-		if (sscanf(text, "%u,%u,%d,%15[^\n]\n%n", &column->database, &column->relid,
-				   &column->attnum, column->device, &len) != 4 ||
-			len < 0)
+		if (sscanf(text, "%u,%u,%64[^,\n],%15[^\n]\n%n", &column->database, &column->relid, name,
+				   column->device, &len) != 4 ||
+			len < 0 || !parse_column(name, column))
 			return false;
 		(*n)++;
 	}

@@ -16,7 +16,8 @@ typedef struct GpuScanCacheColumn
 {
 	Oid database;
 	Oid relid;
-	int attnum;
+	int attnum; /* 0: it is an expression */
+	uint8 identity[sizeof(((GpuScanExpression *) 0)->identity)];
 	char device[16]; /* its name */
 } GpuScanCacheColumn;
 

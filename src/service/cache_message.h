@@ -125,15 +125,15 @@ typedef struct GpuScanCacheRow
 	Oid relid;
 	int attnum;								/* 0: it is an expression */
 	int ranges[GPUSCAN_ENCODING_CODES + 1]; /* of each encoding */
+	uint32 device;							/* of those of the server */
 	int64 blocks;
-	uint32 device;		/* of those of the server */
-	int64 device_bytes; /* in its own memory, and in the host's */
+	int64 device_bytes; /* in the device's own memory, and in the host's */
 	int64 host_bytes;
 	int64 hits;	 /* ranges that it answered */
 	uint64 used; /* the greater, the later */
 	bool pinned;
 	bool loose; /* the relation had blocks that were not all-visible when it was read last */
-	char expression[sizeof(((GpuScanExpression *) 0)->text)];
+	GpuScanExpression expression;
 } GpuScanCacheRow;
 
 /* That are reported, at most */

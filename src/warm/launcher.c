@@ -9,7 +9,8 @@
  *		ask the service what it has cached
  *		for each database with relations that may have something to load: run a
  *			worker, and wait
- *		now and then, write what is cached to the file
+ *		now and then, write what is cached to the file, and remove files of expressions
+ *			that are not
  *
  * A relation may have something to load if it was vacuumed since we looked last, by
  * the statistics, which need no connection to its database, and if it is new here.
@@ -34,6 +35,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "program/expression_file.h"
 #include "service/cache_file.h"
 #include "service/client.h"
 #include "service/service.h"
@@ -236,6 +238,30 @@ look_at_report(const GpuScanCacheRow *rows, uint32 n)
 	nknown = nnow;
 }
 
+static int
+compare_identities(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(((GpuScanExpression *) 0)->identity));
+}
+
+/* Remembers what is cached, and forgets what expressions were. */
+static void
+remember(const GpuScanCacheRow *rows, uint32 nrows)
+{
+	Size size = sizeof(rows->expression.identity);
+	uint8 *identities = palloc(Max(nrows, 1) * size);
+	uint32 n = 0;
+
+	gpuscan_cache_file_write(rows, nrows, "gpuscan_columns.tmp");
+	for (uint32 i = 0; i < nrows; i++)
+	{
+		if (rows[i].attnum == 0)
+			memcpy(identities + n++ * size, rows[i].expression.identity, size);
+	}
+	qsort(identities, n, size, compare_identities);
+	gpuscan_expression_file_sweep(identities, n);
+}
+
 /* Loads what has changed. */
 static void
 refresh(void)
@@ -250,7 +276,7 @@ refresh(void)
 		return;
 	look_at_report(rows, n);
 	if (++looks % LOOKS_PER_WRITE == 0)
-		gpuscan_cache_file_write(rows, n, "gpuscan_columns.tmp");
+		remember(rows, n);
 	for (uint32 i = 0; i < nknown; i++)
 	{
 		Oid database = known[i].database;

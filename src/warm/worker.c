@@ -39,12 +39,11 @@
 #include "utils/syscache.h"
 #include "warm/warm.h"
 
-/* A relation, the attributes to load, and where */
+/* A relation, and what to load there */
 typedef struct Wanted
 {
 	Oid relid;
-	char device[16];
-	List *attnums;
+	GpuScanLoad what;
 } Wanted;
 
 static bool ending = false; /* of this process, as soon as possible */
@@ -105,7 +104,7 @@ load_relation(const Wanted *wanted)
 			char *activity = psprintf("loading columns of %s", RelationGetRelationName(rel));
 
 			pgstat_report_activity(STATE_RUNNING, activity);
-			complete = gpuscan_load_columns(rel, wanted->attnums, wanted->device, should_stop);
+			complete = gpuscan_load_columns(rel, &wanted->what);
 			relation_close(rel, AccessShareLock);
 		}
 	}
@@ -139,9 +138,25 @@ try_to_load(const Wanted *wanted)
 	return complete;
 }
 
-/* Adds an attribute to those wanted, in the order in which relations come first. */
+static bool
+has_identity(List *identities, const uint8 *identity)
+{
+	ListCell *lc;
+
+	foreach(lc, identities)
+	{
+		if (memcmp(lfirst(lc), identity, sizeof(((GpuScanExpression *) 0)->identity)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Adds a column to those wanted, in the order in which relations come first: an attribute, or, if
+ * that is 0, an expression.
+ */
 static List *
-add_wanted(List *all, Oid relid, int attnum, const char *device)
+add_wanted(List *all, Oid relid, int attnum, const uint8 *identity, const char *device)
 {
 	Wanted *wanted = NULL;
 	ListCell *lc;
@@ -150,17 +165,21 @@ add_wanted(List *all, Oid relid, int attnum, const char *device)
 	{
 		Wanted *other = lfirst(lc);
 
-		if (other->relid == relid && strcmp(other->device, device) == 0)
+		if (other->relid == relid && strcmp(other->what.device, device) == 0)
 			wanted = other;
 	}
 	if (wanted == NULL)
 	{
 		wanted = palloc0(sizeof(Wanted));
 		wanted->relid = relid;
-		strlcpy(wanted->device, device, sizeof(wanted->device));
+		wanted->what.device = pstrdup(device);
+		wanted->what.stop = should_stop;
 		all = lappend(all, wanted);
 	}
-	wanted->attnums = list_append_unique_int(wanted->attnums, attnum);
+	if (attnum != 0)
+		wanted->what.attnums = list_append_unique_int(wanted->what.attnums, attnum);
+	else if (!has_identity(wanted->what.identities, identity))
+		wanted->what.identities = lappend(wanted->what.identities, (void *) identity);
 	return all;
 }
 
@@ -178,7 +197,8 @@ list_wanted(GpuScanWarmTask task)
 		for (uint32 i = 0; i < n; i++)
 		{
 			if (columns[i].database == MyDatabaseId)
-				all = add_wanted(all, columns[i].relid, columns[i].attnum, columns[i].device);
+				all = add_wanted(all, columns[i].relid, columns[i].attnum, columns[i].identity,
+								 columns[i].device);
 		}
 	}
 	else
@@ -188,9 +208,9 @@ list_wanted(GpuScanWarmTask task)
 
 		for (uint32 i = 0; i < n; i++)
 		{
-			if (rows[i].database == MyDatabaseId && rows[i].attnum != 0 &&
-				gpuscan_service_device(rows[i].device, &device))
-				all = add_wanted(all, rows[i].relid, rows[i].attnum, device.device);
+			if (rows[i].database == MyDatabaseId && gpuscan_service_device(rows[i].device, &device))
+				all = add_wanted(all, rows[i].relid, rows[i].attnum, rows[i].expression.identity,
+								 device.device);
 		}
 	}
 	return all;
