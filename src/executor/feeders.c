@@ -102,11 +102,15 @@ count_workers(GpuScanFeed *feed)
 	foreach(lc, feed->relations)
 	{
 		Relation rel = lfirst(lc);
+		int wanted;
 
 		/* no other process sees the buffers of a temporary table */
 		if (RelationUsesLocalBuffers(rel))
 			return 0;
-		limit = Min(limit, RelationGetParallelWorkers(rel, limit));
+		/* a relation that has other options says -1 */
+		wanted = RelationGetParallelWorkers(rel, -1);
+		if (wanted >= 0)
+			limit = Min(limit, wanted);
 	}
 	if (force_parallel_mode != FORCE_PARALLEL_OFF && gpuscan_feed_blocks(feed) > 0)
 		return Max(limit, 1);
