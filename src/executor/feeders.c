@@ -62,7 +62,8 @@ typedef struct Shared
 	GpuScanClientName client;
 	int nrelations;
 	int ncolumns;
-	pg_atomic_uint32 failed;				 /* as in GpuScanFeed */
+	bool spoils; /* as in GpuScanFeed, both */
+	pg_atomic_uint32 failed;
 	Outcome outcomes[FLEXIBLE_ARRAY_MEMBER]; /* of each worker */
 } Shared;
 
@@ -168,6 +169,7 @@ share(ParallelContext *context, GpuScanFeed *feed)
 	shared->client = gpuscan_client_name(feed->client);
 	shared->nrelations = list_length(feed->relations);
 	shared->ncolumns = feed->ncolumns;
+	shared->spoils = feed->spoils;
 	pg_atomic_init_u32(&shared->failed, GPUSCAN_ROW_FORMED);
 	feed->failed = &shared->failed;
 	shm_toc_insert(context->toc, KEY_SHARED, shared);
@@ -280,6 +282,7 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	feed.snapshot = GetActiveSnapshot();
 	feed.announced = true;
 	feed.ncolumns = shared->ncolumns;
+	feed.spoils = shared->spoils;
 	feed.attnums = palloc(shared->nrelations * sizeof(AttrNumber *));
 	feed.scans = palloc(shared->nrelations * sizeof(ParallelTableScanDesc));
 	feed.plans = palloc(shared->nrelations * sizeof(GpuScanHeapPlan *));
