@@ -7,7 +7,7 @@ SET gpuscan.force = on;
 EXPLAIN (COSTS OFF) SELECT id FROM t WHERE a = 3;
 EXPLAIN (COSTS OFF) SELECT count(*), sum(n) FROM t WHERE a = 3;
 EXPLAIN (COSTS OFF) SELECT a, count(*) FROM t WHERE b = 'x1' GROUP BY a HAVING count(*) > 3 ORDER BY 2 DESC LIMIT 2;
-EXPLAIN (COSTS OFF) SELECT id FROM t WHERE a = 3 AND b LIKE id || '%';
+EXPLAIN (COSTS OFF) SELECT id FROM t WHERE a = 3 AND b LIKE quote_ident(id || '%');
 EXPLAIN (COSTS OFF, VERBOSE) SELECT a + 1, count(*) FILTER (WHERE b = 'x1'), avg(n) FROM t WHERE id < 500 GROUP BY a + 1;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT id, n FROM t WHERE a IN (1, 2, 3) OR b = 'x2';
 EXPLAIN (COSTS OFF) SELECT * FROM (SELECT a, count(*) AS n FROM t GROUP BY a) q JOIN t USING (a) WHERE q.n > 3;

@@ -30,6 +30,11 @@ BEGIN
   RETURN found;
 END $$;
 
+-- a table with options, which leave it to others how many there are
+CREATE TABLE options (id int, t text) WITH (fillfactor = 10, autovacuum_enabled = off);
+INSERT INTO options SELECT i, repeat('x', 400) FROM generate_series(1, 1500) i;
+SELECT workers('SELECT count(*) FROM options WHERE t || id ~ ''7'''), workers('SELECT count(*) FROM options WHERE id = 7');
+
 -- a small table is read by one process
 SELECT workers('SELECT k, count(*) FROM f GROUP BY k');
 SET force_parallel_mode = on;

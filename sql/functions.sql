@@ -98,6 +98,7 @@ CREATE TABLE many AS SELECT i AS id, i::text AS s FROM generate_series(1, 10000)
 ANALYZE many;
 SET gpuscan.explain_rejected = on;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM many WHERE s ~ '9$';
+EXPLAIN (COSTS OFF) SELECT id FROM many WHERE quote_ident(s) ~ '9$';
 SET gpuscan.explain_rejected = off;
 -- more than statistics say
 CREATE TABLE surprise AS SELECT 'x' AS s FROM generate_series(1, 1000);

@@ -148,10 +148,16 @@ ok(scanned());
 # a LIMIT that the first page of the map fulfils does not ask about the second
 my ($asked) = blocks('SELECT id FROM t WHERE id > 0 LIMIT 10');
 is($asked, PAGE, 'one page of the map was asked about');
+# and by an expression that is a column
+my $by_expression = q{SELECT id, v FROM t WHERE s || id ~ '^key [37](5|42400|.*77)$' ORDER BY id};
+same_answer($node, $by_expression, "a scan by an expression, $_") foreach 'loading', 'cached', 'kept';
+ok(scanned($by_expression));
+($asked) = blocks(q{SELECT id FROM t WHERE s || id ~ '^key [37]' LIMIT 10});
+is($asked, PAGE, 'of it too');
 # whatever fails, also when rows were returned and the second page was not asked about: the rest is read
 foreach my $push (1 .. 20)
 {
-	same_answer($node, $scan, "a scan, push $push fails", "SET gpuscan.inject_fault = 'device-error:push:$push';");
+	same_answer($node, $_, "a scan, push $push fails", "SET gpuscan.inject_fault = 'device-error:push:$push';") foreach $scan, $by_expression;
 }
 
 # Evicted while kept; then there is room for others.

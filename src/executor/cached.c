@@ -119,9 +119,12 @@ plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answ
 		uint32 range = answer->question.map_page * GPUSCAN_MAP_RANGES + i;
 		uint64 blocks = gpuscan_heap_range_blocks(range, subject->nblocks);
 		uint64 cached = answer->whole ? answer->visible[i] : answer->cached[i];
-		bool load = !answer->whole && answer->load[i];
+		/* pages that are not pushed load nothing */
+		bool load = !answer->whole && answer->load[i] && !feed->only_asks;
 
 		feed->counters.cached += pg_popcount64(blocks & cached);
+		if (hits != NULL)
+			feed->counters.hits += pg_popcount64(blocks & cached & hits[i]);
 		blocks &= ~cached | (hits != NULL ? hits[i] : 0);
 		if (blocks != 0 && (load || !feed->background))
 			plan_to_read(inquiry, subject, range, blocks, load);
@@ -515,6 +518,7 @@ plan_survey(GpuScanSearch *search, const GpuScanCacheSurvey *survey, const uint6
 		search->inquiry.feed->counters.cached += survey->pages[n].nblocks;
 		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++, hits++)
 		{
+			search->inquiry.feed->counters.hits += pg_popcount64(*hits);
 			if (*hits != 0)
 				plan_to_read(&search->inquiry, subject, search->map_page * GPUSCAN_MAP_RANGES + i,
 							 *hits, false);

@@ -10,6 +10,7 @@
  * gone, and are not those of blocks that are not cached, nor of chunks that need no
  * dictionary, so that a tuple's value might be unknown.
  *
+ * No column is asked for its values of which the planner did not think that they are few.
  * The snapshot stays, so a rescan uses the values again.
  *
  *-------------------------------------------------------------------------
@@ -73,7 +74,7 @@ find_values(GpuScanNodeState *node, const Var *column, GpuScanColumnValues *valu
 	GpuScanCompileInput input =
 		gpuscan_program_group_values(RelationGetRelid(node->parent), column);
 	const char *reason;
-	GpuScanRequestStats stats;
+	GpuScanFeedCounters counters;
 	GpuScanRun *run;
 
 	run = gpuscan_run_begin(node, &input, GPUSCAN_MAX_COLUMN_VALUES, &reason);
@@ -85,7 +86,7 @@ find_values(GpuScanNodeState *node, const Var *column, GpuScanColumnValues *valu
 		reason = gpuscan_client_failure(run->client);
 	if (reason != NULL)
 		reason = pstrdup(reason);
-	gpuscan_run_end(run, &stats);
+	(void) gpuscan_run_end(run, &counters);
 	return reason;
 }
 
@@ -99,6 +100,11 @@ gpuscan_column_values(void *arg, const Var *column, const char **reason)
 	MemoryContext old;
 	ListCell *lc;
 
+	if (!list_member_int(node->valued, column->varattno))
+	{
+		*reason = "a column may have too many values for an expression that no device computes";
+		return NULL;
+	}
 	if (node->scanned == NIL)
 		return &none;
 	foreach(lc, node->column_values)

@@ -9,7 +9,8 @@
  *
  * That happens for every row, also for those that PostgreSQL would not look at, so
  * whatever error it raises need not be the query's: memory that is not there, a value
- * that is damaged.  The node then runs its replaced plan.  There is no subtransaction, which a
+ * that is damaged.  The node then runs its replaced plan, or does not load the range, where
+ * that is all that it is for.  There is no subtransaction, which a
  * parallel worker cannot have, but what an error may leave behind is let go of as one
  * does it: a resource owner has the buffers and relations of a toasted value.
  *
@@ -136,6 +137,17 @@ add_value_size(const GpuScanEvaluator *evaluator, int att, Size *size)
 	return *size <= gpuscan_client_max_tuple_size();
 }
 
+static HeapTuple
+form_values(GpuScanEvaluator *evaluator)
+{
+	MemoryContext old = MemoryContextSwitchTo(evaluator->econtext->ecxt_per_tuple_memory);
+	HeapTuple result = gpuscan_heap_form(evaluator->desc, evaluator->values, evaluator->isnull,
+										 evaluator->attnums, evaluator->ncolumns);
+
+	MemoryContextSwitchTo(old);
+	return result;
+}
+
 /* Evaluates and forms; NULL if the tuple is too large. */
 static HeapTuple
 form_tuple(GpuScanEvaluator *evaluator)
@@ -143,8 +155,6 @@ form_tuple(GpuScanEvaluator *evaluator)
 	ExprContext *econtext = evaluator->econtext;
 	TupleTableSlot *slot = evaluator->slot;
 	Size size = 0;
-	HeapTuple result;
-	MemoryContext old;
 
 	if (evaluator->last > 0)
 		slot_getsomeattrs(slot, evaluator->last);
@@ -166,11 +176,14 @@ form_tuple(GpuScanEvaluator *evaluator)
 		if (!add_value_size(evaluator, att, &size))
 			return NULL;
 	}
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	result = gpuscan_heap_form(evaluator->desc, evaluator->values, evaluator->isnull,
-							   evaluator->attnums, evaluator->ncolumns);
-	MemoryContextSwitchTo(old);
-	return result;
+	return form_values(evaluator);
+}
+
+HeapTuple
+gpuscan_evaluator_form_nulls(GpuScanEvaluator *evaluator)
+{
+	memset(evaluator->isnull, true, evaluator->desc->natts * sizeof(bool));
+	return form_values(evaluator);
 }
 
 HeapTuple

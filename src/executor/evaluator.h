@@ -38,6 +38,9 @@ typedef enum GpuScanRowFailure
 extern HeapTuple gpuscan_evaluator_form(GpuScanEvaluator *evaluator, Page page, OffsetNumber offset,
 										GpuScanRowFailure *failure);
 
+/* A tuple like those, of NULLs; the same. */
+extern HeapTuple gpuscan_evaluator_form_nulls(GpuScanEvaluator *evaluator);
+
 /* Frees what does not end with the memory context, and with the resource owner of the first call. */
 extern void gpuscan_evaluator_release(GpuScanEvaluator *evaluator);
 

@@ -94,6 +94,20 @@ gpuscan_feed_fail(GpuScanFeed *feed, GpuScanRowFailure failure)
 							: "an expression raised an error for a row");
 }
 
+/*
+ * A tuple of a range that is only loaded cannot be had: nothing comes of the batch but that
+ * it says so.
+ */
+static void
+spoil(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	gpuscan_client_spoil(batch);
+	if (gpuscan_client_batch_is_empty(batch))
+		(void) gpuscan_client_add_tuple(
+			batch, feed->current, gpuscan_evaluator_form_nulls(feed->evaluators[feed->current]),
+			true);
+}
+
 /* Puts what is left of the page's tuples into a batch, with expressions' values. */
 static bool
 add_tuples(GpuScanFeed *feed, GpuScanClientBatch *batch)
@@ -101,23 +115,30 @@ add_tuples(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	const GpuScanHeapPage *page = &feed->page;
 	GpuScanEvaluator *evaluator = feed->evaluators[feed->current];
 
-	for (; feed->ntuples < page->ntuples; feed->ntuples++)
+	for (; feed->ntuples < page->ntuples && !gpuscan_client_is_spoiled(batch); feed->ntuples++)
 	{
 		OffsetNumber offset =
 			page->offsets ? page->offsets[feed->ntuples] : FirstOffsetNumber + feed->ntuples;
 		GpuScanRowFailure failure =
 			feed->failed == NULL ? GPUSCAN_ROW_FORMED : pg_atomic_read_u32(feed->failed);
 		HeapTuple tuple = NULL;
+		bool added;
 
 		CHECK_FOR_INTERRUPTS();
 		if (failure == GPUSCAN_ROW_FORMED)
 			tuple =
 				gpuscan_evaluator_form(evaluator, BufferGetPage(page->buffer), offset, &failure);
-		if (tuple == NULL)
-			gpuscan_feed_fail(feed, failure);
-		if (tuple == NULL || !gpuscan_client_add_tuple(batch, feed->current, tuple, page->fills))
+		added = tuple != NULL && gpuscan_client_add_tuple(batch, feed->current, tuple, page->fills);
+		feed->counters.evaluated += added;
+		if (added)
+			continue;
+		if (!feed->spoils)
+		{
+			if (tuple == NULL)
+				gpuscan_feed_fail(feed, failure);
 			return false;
-		feed->counters.evaluated++;
+		}
+		spoil(feed, batch);
 	}
 	feed->ntuples = 0;
 	ReleaseBuffer(page->buffer);
@@ -218,9 +239,8 @@ gpuscan_feed_blocks(const GpuScanFeed *feed)
 	return blocks;
 }
 
-/* Tells the view how far we are. */
-static void
-report_progress(GpuScanFeed *feed)
+void
+gpuscan_feed_report(GpuScanFeed *feed)
 {
 	Oid relid = InvalidOid;
 	uint64 done = feed->counters.read;
@@ -245,7 +265,7 @@ gpuscan_feed_fill(GpuScanFeed *feed)
 		   gpuscan_client_failure(feed->client) == NULL &&
 		   (batch = gpuscan_client_batch(feed->client)) != NULL)
 	{
-		report_progress(feed);
+		gpuscan_feed_report(feed);
 		if (!has_input(feed))
 			gpuscan_feed_ask(feed, batch);
 		else if (fill_batch(feed, batch))
@@ -253,7 +273,7 @@ gpuscan_feed_fill(GpuScanFeed *feed)
 		else
 			gpuscan_client_release(feed->client, batch);
 	}
-	report_progress(feed);
+	gpuscan_feed_report(feed);
 	MemoryContextSwitchTo(old);
 }
 

@@ -23,6 +23,7 @@ typedef struct GpuScanFeedCounters
 {
 	uint64 cached;						   /* blocks: answered from the cache */
 	uint64 in_tier[GPUSCAN_TIER_HOST + 1]; /* of those, as in GpuScanCacheQuestion */
+	uint64 hits;						   /* of those cached, that may have a row of a scan's */
 	uint64 read;
 	uint64 loaded;	  /* of those read, put into the cache */
 	uint64 loose;	  /* of those read, that were not all-visible */
@@ -44,6 +45,8 @@ typedef struct GpuScanFeed
 	GpuScanRowFailure failure;	   /* why it ended early */
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
+	bool spoils;				  /* if so, a row's failure is no more than its range's */
+	bool only_asks;				  /* a scan: its pages are not pushed, but evaluated here */
 	bool announced;				  /* how much there is to read; or that is another's to do */
 	ParallelTableScanDesc *scans; /* of each relation, or NULL: we feed alone */
 	GpuScanHeapPlan **plans;	  /* of each relation, NULL: all of it; or NULL */
@@ -109,6 +112,9 @@ extern void gpuscan_feed_prepare(GpuScanFeed *feed);
 
 /* A row could not be formed, here or in another process, for what gpuscan_evaluator_form says. */
 extern void gpuscan_feed_fail(GpuScanFeed *feed, GpuScanRowFailure failure);
+
+/* Tells the view how far reading is; while pages are pushed that is done here. */
+extern void gpuscan_feed_report(GpuScanFeed *feed);
 
 /* The blocks that are to be read, by all processes. */
 extern uint64 gpuscan_feed_blocks(const GpuScanFeed *feed);

@@ -62,7 +62,8 @@ typedef struct Shared
 	GpuScanClientName client;
 	int nrelations;
 	int ncolumns;
-	pg_atomic_uint32 failed;				 /* as in GpuScanFeed */
+	bool spoils; /* as in GpuScanFeed, both */
+	pg_atomic_uint32 failed;
 	Outcome outcomes[FLEXIBLE_ARRAY_MEMBER]; /* of each worker */
 } Shared;
 
@@ -102,11 +103,15 @@ count_workers(GpuScanFeed *feed)
 	foreach(lc, feed->relations)
 	{
 		Relation rel = lfirst(lc);
+		int wanted;
 
 		/* no other process sees the buffers of a temporary table */
 		if (RelationUsesLocalBuffers(rel))
 			return 0;
-		limit = Min(limit, RelationGetParallelWorkers(rel, limit));
+		/* a relation that has other options says -1 */
+		wanted = RelationGetParallelWorkers(rel, -1);
+		if (wanted >= 0)
+			limit = Min(limit, wanted);
 	}
 	if (force_parallel_mode != FORCE_PARALLEL_OFF && gpuscan_feed_blocks(feed) > 0)
 		return Max(limit, 1);
@@ -164,6 +169,7 @@ share(ParallelContext *context, GpuScanFeed *feed)
 	shared->client = gpuscan_client_name(feed->client);
 	shared->nrelations = list_length(feed->relations);
 	shared->ncolumns = feed->ncolumns;
+	shared->spoils = feed->spoils;
 	pg_atomic_init_u32(&shared->failed, GPUSCAN_ROW_FORMED);
 	feed->failed = &shared->failed;
 	shm_toc_insert(context->toc, KEY_SHARED, shared);
@@ -276,6 +282,7 @@ gpuscan_feeder_main(dsm_segment *seg, shm_toc *toc)
 	feed.snapshot = GetActiveSnapshot();
 	feed.announced = true;
 	feed.ncolumns = shared->ncolumns;
+	feed.spoils = shared->spoils;
 	feed.attnums = palloc(shared->nrelations * sizeof(AttrNumber *));
 	feed.scans = palloc(shared->nrelations * sizeof(ParallelTableScanDesc));
 	feed.plans = palloc(shared->nrelations * sizeof(GpuScanHeapPlan *));

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * load.c
- *	  Loading columns into the cache with no query that needs them.
+ *	  Loading columns into the cache with no query that needs them, or ahead of a scan.
  *
  * The request is that of an aggregation, count() of each column, which reads a
  * column as other queries do.  The service is told that nobody waits for it, and
@@ -10,6 +10,13 @@
  *
  * Attributes are loaded together.  An expression is loaded by itself: one that raises an error
  * for a row is given up, which is no matter of the others.
+ *
+ * For a scan whose filter has expressions for columns the same is done first, by a
+ * request of its own: PostgreSQL evaluates each expression once for each row of what is to
+ * be loaded, in parallel workers too, and the scan then seeks in the cache.  Somebody waits
+ * for that, so the service offers what it offers to an aggregation.  An error that an
+ * evaluation raises need not be the query's: such a range is not loaded, and left alone
+ * until it changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,9 +45,9 @@ count_of(Expr *expr)
 	return aggref;
 }
 
-/* An attribute; NULL if it is no more. */
+/* An attribute as an expression; NULL if it is no more. */
 static Expr *
-attribute(Relation rel, AttrNumber attnum)
+attribute(Relation rel, Index varno, AttrNumber attnum)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	Form_pg_attribute att;
@@ -48,7 +55,7 @@ attribute(Relation rel, AttrNumber attnum)
 	if (attnum < 1 || attnum > desc->natts || TupleDescAttr(desc, attnum - 1)->attisdropped)
 		return NULL;
 	att = TupleDescAttr(desc, attnum - 1);
-	return (Expr *) makeVar(1, attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
+	return (Expr *) makeVar(varno, attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
 }
 
 /* The Program that reads those of the attributes that a device reads; NULL: none. */
@@ -62,7 +69,7 @@ compile_attributes(Relation rel, List *attnums)
 
 	foreach(lc, attnums)
 	{
-		Expr *expr = attribute(rel, lfirst_int(lc));
+		Expr *expr = attribute(rel, 1, lfirst_int(lc));
 
 		if (expr == NULL)
 			continue;
@@ -205,4 +212,39 @@ gpuscan_load_columns(Relation rel, const GpuScanLoad *what)
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return complete;
+}
+
+void
+gpuscan_load_expressions(GpuScanNodeState *node, const GpuScanCompileInput *filter,
+						 const GpuScanCompiled *compiled)
+{
+	GpuScanCompileInput input = {
+		.varno = filter->varno,
+		.relid = filter->relid,
+		.aggregate = true,
+		.with_expressions = true,
+	};
+	GpuScanFeedCounters counters;
+	const char *reason;
+	GpuScanRun *run;
+
+	if (!gpuscan_client_has_cache(NULL) || !gpuscan_feed_may_be_cached(node->parent))
+		return;
+	for (int i = 0; i < compiled->ncolumns; i++)
+	{
+		AttrNumber attnum = compiled->attnums[i];
+		Expr *expr = attnum < 0 ? list_nth(compiled->expressions, -1 - attnum)
+								: attribute(node->parent, filter->varno, attnum);
+
+		input.aggrefs = lappend(input.aggrefs, count_of(expr));
+	}
+	run = gpuscan_run_begin(node, &input, 0, &reason);
+	if (run == NULL)
+		return;
+	run->feed.background = run->feed.spoils = true;
+	(void) gpuscan_run_feed(node, run);
+	node->loaded_on = gpuscan_run_end(run, &counters);
+	node->counters.feed.read += counters.read;
+	node->counters.feed.loaded += counters.loaded;
+	node->counters.feed.evaluated += counters.evaluated;
 }

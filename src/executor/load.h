@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * load.h
- *	  Loading columns into the cache with no query that needs them.
+ *	  Loading columns into the cache with no query that needs them, or ahead of a scan.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 
 #include "gpuscan.h"
 
+#include "executor/nodes.h"
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
@@ -29,5 +30,12 @@ typedef struct GpuScanLoad
  * load, or it fails, it leaves that to the next query.
  */
 extern bool gpuscan_load_columns(Relation rel, const GpuScanLoad *what);
+
+/*
+ * Loads what is missing of the columns that a scan's filter was compiled to, expressions
+ * among them, and that the cache wants to have now.
+ */
+extern void gpuscan_load_expressions(GpuScanNodeState *node, const GpuScanCompileInput *filter,
+									 const GpuScanCompiled *compiled);
 
 #endif /* GPUSCAN_LOAD_H */

@@ -33,8 +33,7 @@ typedef struct GpuAggState
 	List *keys;
 	List *aggrefs;
 	List *quals;
-	List *valued; /* attributes whose values may be asked for */
-	Index varno;  /* that expressions speak of */
+	Index varno; /* that expressions speak of */
 	Relation parent;
 	List *relations; /* that are scanned */
 
@@ -66,7 +65,7 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	relations =
 		(RowExpr *) ((TargetEntry *) list_nth(scan->custom_scan_tlist, nkeys + naggrefs + 1))->expr;
 	state->quals = quals->args;
-	state->valued = list_copy_tail(scan->custom_private, GPUAGG_VALUED);
+	state->node.valued = list_copy_tail(scan->custom_private, GPUAGG_VALUED);
 	state->varno = linitial_node(Var, relations->args)->varno;
 	/* which also refuses a materialized view without data */
 	state->parent = ExecOpenScanRelation(estate, state->varno, eflags);
@@ -143,23 +142,6 @@ gate_is_open(GpuAggState *state)
 	return true;
 }
 
-/*
- * A GpuScanValuesOf: no column is asked for its values of which the planner did not think
- * that they are few.
- */
-static const GpuScanColumnValues *
-planned_values(void *arg, const Var *column, const char **reason)
-{
-	GpuAggState *state = arg;
-
-	if (!list_member_int(state->valued, column->varattno))
-	{
-		*reason = "a column may have too many values for an expression that no device computes";
-		return NULL;
-	}
-	return gpuscan_column_values(&state->node, column, reason);
-}
-
 static void
 start(GpuAggState *state)
 {
@@ -179,7 +161,7 @@ start(GpuAggState *state)
 	input.keys = state->keys;
 	input.aggrefs = state->aggrefs;
 	input.evaluate = gpuscan_parameter_evaluate;
-	input.values_of = planned_values;
+	input.values_of = gpuscan_column_values;
 	input.evaluate_each = gpuscan_parameter_evaluate_each;
 	input.arg = state;
 	input.with_expressions = list_nth_int(scan->custom_private, GPUAGG_WITH_EXPRESSIONS) != 0;

@@ -12,6 +12,10 @@
  * conditions evaluated here.  So has every tuple once the request has failed:
  * unlike an aggregation, a scan can go on in the middle.
  *
+ * Where expressions are columns of the cache it is so from the start: what is missing
+ * there is loaded, the device says which blocks may have rows, and the tuples of these
+ * and of those that are not cached have all conditions evaluated here.
+ *
  *-------------------------------------------------------------------------
  */
 #include "gpuscan.h"
@@ -30,10 +34,11 @@ typedef struct GpuScanState
 	List *relations; /* of the one relation */
 	List *device_quals;
 	ExprState *all_quals; /* what a recheck evaluates */
-	bool returned;		  /* a row, since the start or rescan */
-	bool local;			  /* the request failed: we evaluate all */
+	bool with_expressions;
+	bool returned; /* a row, since the start or rescan */
+	bool failed;   /* the request did: we go on alone */
 
-	/* where we are, in the batch taken back last or in one page after a failure */
+	/* where we are, in the batch taken back last or in one page that is evaluated here */
 	GpuScanClientBatch *batch;
 	GpuScanClientBlock block;
 	int nblocks;
@@ -81,6 +86,7 @@ static bool
 next_in_batch(GpuScanState *state, TupleTableSlot *slot)
 {
 	ExprContext *econtext = state->node.css.ss.ps.ps_ExprContext;
+	bool here = state->failed || state->with_expressions;
 
 	while (state->block_no < state->nblocks)
 	{
@@ -89,7 +95,7 @@ next_in_batch(GpuScanState *state, TupleTableSlot *slot)
 		while (state->tuple_no < state->block.ntuples)
 		{
 			uint32 i = state->tuple_no++;
-			int outcome = state->local ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
+			int outcome = here ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
 
 			if (outcome == GPUSCAN_TUPLE_REJECTED)
 				continue;
@@ -121,23 +127,42 @@ release_batch(GpuScanState *state)
 	state->tuple_no = 0;
 }
 
+/* Asks the cache the next question, and takes the answer; false if the request failed. */
+static bool
+ask(GpuScanFeed *feed)
+{
+	GpuScanClientBatch *batch = gpuscan_client_batch(feed->client);
+
+	if (batch == NULL)
+		return false;
+	gpuscan_feed_ask(feed, batch);
+
+	/* there is none where that needs no service */
+	batch = gpuscan_client_completed(feed->client, true);
+	if (batch == NULL)
+		return gpuscan_client_failure(feed->client) == NULL;
+	gpuscan_feed_take_answer(feed, batch);
+	gpuscan_client_release(feed->client, batch);
+	return true;
+}
+
 /*
- * After a failure: the next batch that the device did not answer, or the next
- * page that was never pushed.
+ * The next page whose tuples are evaluated here; asks the cache the next question when there is
+ * no page left.  False at the end, or if the request failed.
  */
 static bool
-next_local(GpuScanState *state)
+next_page(GpuScanState *state)
 {
 	GpuScanFeed *feed = &state->node.run->feed;
+	MemoryContext old = MemoryContextSwitchTo(feed->context);
+	bool found;
 
-	state->batch = gpuscan_client_abandoned(feed->client);
-	if (state->batch != NULL)
-	{
-		state->nblocks = gpuscan_client_num_blocks(state->batch);
-		return true;
-	}
-	if (!gpuscan_feed_next_page(feed))
+	while (!(found = gpuscan_feed_next_page(feed)) && gpuscan_feed_wants_to_ask(feed) && ask(feed))
+		;
+	MemoryContextSwitchTo(old);
+	if (!found)
 		return false;
+	gpuscan_feed_report(feed);
 	feed->have_page = false;
 	state->nblocks = 1;
 	state->block = (GpuScanClientBlock){
@@ -150,12 +175,28 @@ next_local(GpuScanState *state)
 	return true;
 }
 
+/*
+ * After a failure: the next batch that the device did not answer, or the next
+ * page that was never pushed.
+ */
+static bool
+next_local(GpuScanState *state)
+{
+	state->batch = gpuscan_client_abandoned(state->node.run->client);
+	if (state->batch == NULL)
+		return next_page(state);
+	state->nblocks = gpuscan_client_num_blocks(state->batch);
+	return true;
+}
+
 /* The next answered batch; false at the end, or if the request failed. */
 static bool
 next_batch(GpuScanState *state)
 {
 	GpuScanRun *run = state->node.run;
 
+	if (state->with_expressions)
+		return next_page(state);
 	for (;;)
 	{
 		gpuscan_feed_fill(&run->feed);
@@ -169,6 +210,19 @@ next_batch(GpuScanState *state)
 	}
 	state->nblocks = gpuscan_client_num_blocks(state->batch);
 	return true;
+}
+
+/* Tells the planner what was found by expressions, at the end of the scan. */
+static void
+learn(GpuScanState *state)
+{
+	const GpuScanRun *run = state->node.run;
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+
+	if (run->compiled->expressions != NIL && run->feed.counters.cached > 0)
+		gpuscan_cost_learn(RelationGetRelid(state->node.parent), run->compiled->expressions,
+						   (double) run->feed.counters.hits / run->feed.counters.cached);
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -186,13 +240,14 @@ next_tuple(ScanState *ss)
 	{
 		ExecClearTuple(slot);
 		release_batch(state);
-		if (!state->local)
+		if (!state->failed)
 		{
 			if (next_batch(state))
 				continue;
 			if (gpuscan_client_failure(node->run->client) == NULL)
 			{
 				node->finished = true;
+				learn(state);
 				return slot;
 			}
 			node->replaced_reason = MemoryContextStrdup(ss->ps.state->es_query_cxt,
@@ -203,7 +258,7 @@ next_tuple(ScanState *ss)
 				gpuscan_replaced_start(node, node->replaced_reason);
 				return slot;
 			}
-			state->local = true;
+			state->failed = true;
 			gpuscan_feed_plan_rest(&node->run->feed);
 		}
 		if (!next_local(state))
@@ -223,21 +278,26 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	CustomScan *scan = (CustomScan *) css->ss.ps.plan;
 	TupleDesc tupdesc = RelationGetDescr(css->ss.ss_currentRelation);
 	ListCell *lc;
-	ListCell *ld;
 
 	state->node.eflags = eflags;
 	state->relations = list_make1(css->ss.ss_currentRelation);
-	forboth(lc, scan->custom_exprs, ld, scan->custom_private)
+	state->with_expressions = list_nth_int(scan->custom_private, GPUSCAN_WITH_EXPRESSIONS) != 0;
+	state->node.loads_first = state->with_expressions;
+	foreach(lc, scan->custom_exprs)
 	{
-		if (lfirst_int(ld))
+		if (list_nth_int(scan->custom_private, GPUSCAN_ON_DEVICE + foreach_current_index(lc)) != 0)
 			state->device_quals = lappend(state->device_quals, lfirst(lc));
 	}
+	state->node.valued =
+		list_copy_tail(scan->custom_private, GPUSCAN_ON_DEVICE + list_length(scan->custom_exprs));
 
 	/* the slot that ExecInitCustomScan made holds no heap tuples */
 	ExecInitScanTupleSlot(estate, &css->ss, tupdesc,
 						  table_slot_callbacks(css->ss.ss_currentRelation));
 	gpuscan_node_force_projection(&state->node, tupdesc);
-	css->ss.ps.qual = ExecInitQual(scan->scan.plan.qual, &css->ss.ps);
+	/* where all conditions are evaluated here, these are among them */
+	css->ss.ps.qual =
+		ExecInitQual(state->with_expressions ? NIL : scan->scan.plan.qual, &css->ss.ps);
 	state->all_quals = ExecInitQual(scan->custom_exprs, &css->ss.ps);
 }
 
@@ -248,7 +308,7 @@ start(GpuScanState *state)
 	GpuScanCompileInput input = {0};
 
 	state->node.started = true;
-	state->returned = state->local = false;
+	state->returned = state->failed = false;
 	input.varno = ((Scan *) ss->ps.plan)->scanrelid;
 	input.relid = RelationGetRelid(ss->ss_currentRelation);
 	input.quals = state->device_quals;
@@ -256,9 +316,12 @@ start(GpuScanState *state)
 	input.values_of = gpuscan_column_values;
 	input.evaluate_each = gpuscan_parameter_evaluate_each;
 	input.arg = state;
+	input.with_expressions = state->with_expressions;
 	gpuscan_run_open(&state->node, &input, ss->ss_currentRelation, state->relations);
-	if (state->node.run != NULL)
-		gpuscan_feed_search(&state->node.run->feed);
+	if (state->node.run == NULL)
+		return;
+	state->node.run->feed.only_asks = state->with_expressions;
+	gpuscan_feed_search(&state->node.run->feed);
 }
 
 static TupleTableSlot *

@@ -33,6 +33,7 @@ typedef struct GpuScanRun
 	GpuScanClient *client;
 	GpuScanFeed feed;
 	uint64 groups_expected;		  /* by the planner; 0: unknown */
+	const char *device;			  /* it had better run there; NULL: anywhere */
 	struct GpuScanResult *result; /* of an aggregation whose request has ended */
 } GpuScanRun;
 
@@ -56,8 +57,11 @@ typedef struct GpuScanNodeState
 	const char *replaced_reason; /* why the replaced plan ran last, or NULL */
 	Relation parent;			 /* that expressions speak of, once it is started */
 	List *scanned;				 /* relations */
+	List *valued;				 /* attributes whose values may be asked for */
 	List *column_values;		 /* column_values.c's, of the whole execution of the plan */
 	GpuScanCounters counters;
+	bool loads_first;	   /* what is missing of expressions, and has not yet */
+	const char *loaded_on; /* the device that it has loaded it on, or NULL */
 	bool started;
 	bool finished; /* every row was returned; the run is closed */
 	int eflags;
@@ -71,8 +75,9 @@ extern void gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *
 							 Relation parent, List *relations);
 extern GpuScanRun *gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input,
 									 uint64 groups_expected, const char **reason);
+extern bool gpuscan_run_feed(GpuScanNodeState *node, GpuScanRun *run);
 extern bool gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run);
-extern void gpuscan_run_end(GpuScanRun *run, GpuScanRequestStats *stats);
+extern const char *gpuscan_run_end(GpuScanRun *run, GpuScanFeedCounters *counters);
 extern bool gpuscan_run_start_over(GpuScanNodeState *node, GpuScanPass pass, const char **reason);
 extern void gpuscan_run_end_request(GpuScanNodeState *node);
 extern void gpuscan_run_close(GpuScanNodeState *node);

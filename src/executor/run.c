@@ -8,7 +8,7 @@
 #include "gpuscan.h"
 
 #include "access/attmap.h"
-#include "executor/nodes.h"
+#include "executor/load.h"
 #include "executor/result.h"
 #include "planner/planner.h"
 #include "program/expression_file.h"
@@ -43,6 +43,7 @@ open_request(GpuScanRun *run, GpuScanPass pass, const char **reason)
 	GpuScanClientOptions options = {
 		.pass = pass,
 		.groups_expected = run->groups_expected / (pass.mask + 1),
+		.device = run->device,
 	};
 	double tuples = 0;
 	ListCell *lc;
@@ -84,6 +85,12 @@ gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint
 	run->compiled = gpuscan_program_compile(input, reason);
 	if (run->compiled != NULL)
 	{
+		if (node->loads_first && run->compiled->expressions != NIL)
+		{
+			node->loads_first = false;
+			gpuscan_load_expressions(node, input, run->compiled);
+		}
+		run->device = node->loaded_on;
 		for (int i = 0; i < n; i++)
 		{
 			Relation rel = list_nth(node->scanned, i);
@@ -127,9 +134,9 @@ gpuscan_run_open(GpuScanNodeState *node, const GpuScanCompileInput *input, Relat
 		gpuscan_replaced_start(node, reason);
 }
 
-/* Gives the device all input of an aggregation, and waits for the result. */
+/* Gives the device all input of an aggregation; false if that fails. */
 bool
-gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
+gpuscan_run_feed(GpuScanNodeState *node, GpuScanRun *run)
 {
 	GpuScanFeeders *feeders;
 
@@ -143,7 +150,14 @@ gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
 		gpuscan_feed_end(&run->feed);
 		node->counters.workers += gpuscan_feeders_wait(feeders, &run->feed);
 	}
-	return gpuscan_client_failure(run->client) == NULL && gpuscan_client_finish(run->client);
+	return gpuscan_client_failure(run->client) == NULL;
+}
+
+/* The same, and waits for the result. */
+bool
+gpuscan_run_aggregate(GpuScanNodeState *node, GpuScanRun *run)
+{
+	return gpuscan_run_feed(node, run) && gpuscan_client_finish(run->client);
 }
 
 /* Has background workers know a relation's expressions, which now may be cached. */
@@ -196,12 +210,18 @@ end_request(GpuScanRun *run, GpuScanRequestStats *stats)
 	gpuscan_feed_end(&run->feed);
 }
 
-/* Ends a run that is not the node's, and frees what it had. */
-void
-gpuscan_run_end(GpuScanRun *run, GpuScanRequestStats *stats)
+/* Ends a run that is not the node's; returns the device that it was on, or NULL. */
+const char *
+gpuscan_run_end(GpuScanRun *run, GpuScanFeedCounters *counters)
 {
-	end_request(run, stats);
+	GpuScanRequestStats stats;
+	const char *device;
+
+	end_request(run, &stats);
+	device = gpuscan_client_device(run->client);
+	*counters = run->feed.counters;
 	MemoryContextDelete(run->context);
+	return device;
 }
 
 /* Ends the request, also in the middle, and adds to the node's counters. */

@@ -7,7 +7,7 @@
  * it.  One whose columns are cached is not read, and costs nothing, but for those of a scan that have a
  * row of its.  A tuple and each operation on it cost less than in PostgreSQL's
  * executor by what gpuscan.tuple_cost and gpuscan.operator_cost say; a row that
- * comes back costs a PostgreSQL tuple again.
+ * comes back costs a PostgreSQL tuple again.  expression_cost.c has what PostgreSQL evaluates for the cache.
  *
  * A GPU keeps up with the bus: 40 million tuples of six queries took an H200 80 to
  * 110 ms, reading included, where fifteen workers of PostgreSQL took 220 to 750 and
@@ -19,33 +19,16 @@
 
 #include <math.h>
 
-#include "access/table.h"
-#include "access/xact.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "planner/planner.h"
-#include "program/identity.h"
 #include "service/client.h"
 #include "utils/lsyscache.h"
 
 /* Of the costs of a tuple and of its operations */
 #define GPU_SHARE 0.2
-
-/* Forming a tuple anew with its values takes so many times what a sequential scan takes for one. */
-#define FORM_COST 5
-
-/* Of the cost of evaluating what will be cached and is asked for again; how many of those are known */
-#define FIRST_SHARE 0.25
-#define NUM_KNOWN 64
-
-/* So much of a relation is most of it. */
-#define MOST 0.75
-
-/* A process more is worth it, as in executor/feeders.c */
-#define PAGES_PER_EVALUATOR 512.0
 
 /* Of running so many operations on each of some tuples, decoding included */
 static Cost
@@ -87,9 +70,9 @@ gpuscan_cost_values(Path *path, double tuples, int ncolumns)
  * Adds what it costs a scan to read those of its cached pages that have one of the
  * `passed` rows, which may lie anywhere; where they lie together fewer pages have
  * them, which nobody knows before.  Pages here and there cost what they cost a bitmap heap scan.  And before
- * the first row comes, the filter has run on all rows of a page of the visibility map.
+ * the first row comes, the filter has run on all rows of a page of the visibility map.  Returns how many pages.
  */
-void
+double
 gpuscan_cost_hits(Path *path, double pages, double tuples, int operations, double cached,
 				  double passed)
 {
@@ -99,108 +82,7 @@ gpuscan_cost_hits(Path *path, double pages, double tuples, int operations, doubl
 		path->startup_cost += device_cost(tuples, operations) * Min(GPUSCAN_MAP_BLOCKS / pages, 1);
 	path->total_cost +=
 		hits * (random_page_cost - (random_page_cost - seq_page_cost) * sqrt(hits / Max(pages, 1)));
-}
-
-/* True if one of the expressions is somewhere in the node. */
-static bool
-has_one_of(Node *node, List *expressions)
-{
-	if (node == NULL)
-		return false;
-	return list_member(expressions, node) || expression_tree_walker(node, has_one_of, expressions);
-}
-
-/* The number by which the service knows an expression over the parent's columns of a relation */
-static int
-expression_number(Oid relid, Oid parent, Expr *expr)
-{
-	/* the planner holds locks */
-	Relation rel = table_open(relid, NoLock);
-	Relation of = table_open(parent, NoLock);
-	List *own = gpuscan_identity_own(rel, of, list_make1(expr));
-	GpuScanExpression expression;
-
-	gpuscan_identity_set(rel, linitial(own), &expression);
-	table_close(of, NoLock);
-	table_close(rel, NoLock);
-	return gpuscan_expression_number(&expression);
-}
-
-/* True if this session has planned the expression over the relation in an earlier statement. */
-static bool
-is_known(Oid relid, Expr *expr)
-{
-	static struct
-	{
-		Oid relid;
-		int number;
-		TimestampTz since;
-	} known[NUM_KNOWN];
-	static int next = 0;
-	int number = expression_number(relid, relid, expr);
-
-	for (int i = 0; i < NUM_KNOWN; i++)
-	{
-		if (known[i].relid == relid && known[i].number == number)
-			return known[i].since != GetCurrentStatementStartTimestamp();
-	}
-	known[next].relid = relid;
-	known[next].number = number;
-	known[next].since = GetCurrentStatementStartTimestamp();
-	next = (next + 1) % NUM_KNOWN;
-	return false;
-}
-
-/*
- * True if expressions are worth more than this query: they will be cached, PostgreSQL would
- * evaluate them for most rows too, and they are asked for again.
- */
-static bool
-is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions)
-{
-	Selectivity before = 1;
-	bool known = true;
-	ListCell *lc;
-
-	if (!gpuscan_client_has_cache(NULL) || get_rel_persistence(relid) != RELPERSISTENCE_PERMANENT ||
-		rel->allvisfrac < MOST)
-		return false;
-	foreach(lc, rel->baserestrictinfo)
-	{
-		Node *clause = (Node *) lfirst_node(RestrictInfo, lc)->clause;
-
-		if (!has_one_of(clause, expressions))
-			before *= clause_selectivity(root, clause, 0, JOIN_INNER, NULL);
-	}
-	foreach(lc, expressions)
-		known &= is_known(relid, (Expr *) lfirst(lc));
-	return before >= MOST && known;
-}
-
-/*
- * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
- * cached, on so many pages, which the processes that read them share, and to form the tuples anew.
- *
- * PostgreSQL's plan evaluates as much, or less, so it mostly costs less.  Of what a session asks for
- * again a quarter is this query's, since it is done once, for later ones too: so it comes into the
- * cache.
- */
-void
-gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
-						List *expressions, double pages, double tuples)
-{
-	double processes = 1 + Min(max_parallel_workers_per_gather, pages / PAGES_PER_EVALUATOR);
-	QualCost cost;
-	Cost all;
-
-	if (expressions == NIL || tuples <= 0)
-		return;
-	cost_qual_eval(&cost, expressions, root);
-	all = (cost.startup + (cost.per_tuple + FORM_COST * cpu_tuple_cost) * tuples) / processes;
-	if (is_an_investment(root, rel, relid, expressions))
-		all *= FIRST_SHARE;
-	path->startup_cost += all;
-	path->total_cost += all;
+	return hits;
 }
 
 /* Pages of one relation that need not be read, with some columns of its parent. */
@@ -216,8 +98,8 @@ cached_pages(const RelOptInfo *rel, Oid relid, Oid parent, const GpuScanCompiled
 
 		if (attnum < 0)
 			pages = gpuscan_client_cached_pages(
-				relid,
-				expression_number(relid, parent, list_nth(compiled->expressions, -1 - attnum)));
+				relid, gpuscan_cost_expression_number(
+						   relid, parent, list_nth(compiled->expressions, -1 - attnum)));
 		else
 		{
 			if (relid != parent)

@@ -20,8 +20,9 @@
  * so has its child, the plan that it replaced.  A Result above computes the rest.
  *
  * What a GpuScan's plan carries.  custom_exprs: all conditions, in PostgreSQL's
- * order.  custom_private: an integer list, 1 for each of them that the device
- * evaluates and 0 for each that stays in the plan's qual.
+ * order.  custom_private: an integer list, whether expressions may be columns,
+ * then 1 for each of the conditions that the device evaluates and 0 for each that
+ * stays in the plan's qual, and the attributes for whose values others are evaluated.
  *
  * What a GpuAgg's plan carries.  custom_scan_tlist: the keys, the Aggrefs, and
  * two resjunk rows that are never computed: the conditions, and whole-row Vars
@@ -38,6 +39,12 @@ typedef enum GpuAggPrivate
 	GPUAGG_WITH_EXPRESSIONS,
 	GPUAGG_VALUED /* and behind it */
 } GpuAggPrivate;
+
+typedef enum GpuScanPrivate
+{
+	GPUSCAN_WITH_EXPRESSIONS,
+	GPUSCAN_ON_DEVICE /* and behind it, and the attributes */
+} GpuScanPrivate;
 
 /* hooks.c */
 extern void gpuscan_planner_install(void);
@@ -63,12 +70,40 @@ extern void gpuscan_cost(Path *path, double pages, double tuples, int filter_ope
 						 double passed, int operations, double rows, Cost cost_per_row);
 extern double gpuscan_cost_cached_pages(PlannerInfo *root, List *relids, Oid parent,
 										const GpuScanCompiled *compiled, double *tuples);
-extern void gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
-									List *expressions, double pages, double tuples);
-extern void gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
-							  double cached, double passed);
+extern double gpuscan_cost_hits(Path *path, double pages, double tuples, int operations,
+								double cached, double passed);
 extern int gpuscan_cost_operations(const GpuScanProgram *program);
 extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
+
+/* expression_cost.c */
+
+/* Whether the service keeps columns of the relation. */
+extern bool gpuscan_cost_may_cache(Oid relid);
+
+/* The number by which the service knows an expression over the parent's columns of a relation */
+extern int gpuscan_cost_expression_number(Oid relid, Oid parent, Expr *expr);
+
+/*
+ * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
+ * cached, on so many pages, which the processes that read them share, and to form the tuples anew.
+ *
+ * PostgreSQL's plan evaluates as much, or less, so it mostly costs less.  Of what a session asks for
+ * again a quarter is this query's, since it is done once, for later ones too: so it comes into the
+ * cache.  Returns that share.
+ */
+extern double gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
+									  List *expressions, double pages, double tuples);
+
+/*
+ * Adds what a scan costs besides whose conditions have expressions: to load them, reading included,
+ * of which the same holds; and that PostgreSQL evaluates all conditions on the pages that may have one of
+ * the `passed` rows, and on those that are never cached.
+ */
+extern void gpuscan_cost_expressions(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
+									 const GpuScanCompiled *compiled, double cached, double passed);
+
+/* Of the cached pages so many were `found` to have a row, by conditions with these expressions. */
+extern void gpuscan_cost_learn(Oid relid, List *expressions, double found);
 
 /* column_values.c */
 

@@ -12,7 +12,8 @@
  * not changed has the same values for everybody, at any time.
  *
  * It is evaluated for all tuples of a block, also for those that other conditions
- * exclude.  If it raises an error for one of them the node runs its replaced plan.
+ * exclude.  If it raises an error for one of them an aggregation runs its replaced plan, and
+ * a scan reads the blocks around it.
  *
  *-------------------------------------------------------------------------
  */

@@ -204,7 +204,20 @@ gpuscan_client_fill(GpuScanClientBatch *batch, uint32 layout, const GpuScanRange
 {
 	batch->shared->kind = GPUSCAN_KIND_FILL;
 	batch->shared->fill.layout = layout;
+	batch->shared->fill.unfit = batch->spoiled;
 	batch->shared->fill.state = *state;
+}
+
+void
+gpuscan_client_spoil(GpuScanClientBatch *batch)
+{
+	batch->spoiled = true;
+}
+
+bool
+gpuscan_client_is_spoiled(const GpuScanClientBatch *batch)
+{
+	return batch->spoiled;
 }
 
 bool

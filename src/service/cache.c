@@ -485,13 +485,15 @@ gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill, GpuSc
 	{
 		Column *column = use->columns[fill->layout][i];
 		GpuScanChunk *made = columns->chunks[i];
+		bool unfit = fill->unfit ? column->is_expression : columns->unfit[i];
 
 		gpuscan_cache_count_dictionary(column);
-		if (good && made != NULL && made->nrows == ntuples && get_chunk(column, range) == NULL)
+		if (good && !fill->unfit && made != NULL && made->nrows == ntuples &&
+			get_chunk(column, range) == NULL)
 			gpuscan_cache_put_chunk(use, column, range, made);
 		else
 			use->device->ops->free_chunk(use->device->device, made);
-		if (good && columns->unfit[i] && get_chunk(column, range) == NULL)
+		if (good && unfit && get_chunk(column, range) == NULL)
 			gpuscan_cache_put_unfit(column, range);
 	}
 	pfree(columns->chunks);

@@ -18,7 +18,8 @@
  * have a row that it may want: a word for each range of the pages asked about, in the order of the
  * question, where LSNs were.  A survey of its is answered up to the first page that is not.
  *
- * Fill: which blocks of which range a batch has, beside others that are loose.
+ * Fill: which blocks of which range a batch has, beside others that are loose; or that an expression
+ * cannot be evaluated for all of their rows.
  *
  * heap/README.md says why this is enough to know that a block has not changed.
  *
@@ -91,6 +92,7 @@ typedef struct GpuScanCacheLookup
 typedef struct GpuScanCacheFill
 {
 	uint32 layout;
+	bool unfit; /* nothing is kept but that expressions cannot be cached */
 	GpuScanRangeState state;
 } GpuScanCacheFill;
 

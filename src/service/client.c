@@ -328,6 +328,7 @@ gpuscan_client_batch(GpuScanClient *client)
 		{
 			batch->state = GPUSCAN_BATCH_FILLING;
 			batch->nblocks = 0;
+			batch->spoiled = false;
 			batch->ntuples = 0;
 			batch->max_blocks = client->batch_blocks;
 			batch->items = 0;

@@ -153,6 +153,10 @@ extern void gpuscan_client_expect_range(GpuScanClientBatch *batch);
 extern void
 gpuscan_client_fill(GpuScanClientBatch *batch, uint32 layout, const GpuScanRangeState *state);
 
+/* Says, and has said, that a value of its range cannot be had: expressions are not cached there. */
+extern void gpuscan_client_spoil(GpuScanClientBatch *batch);
+extern bool gpuscan_client_is_spoiled(const GpuScanClientBatch *batch);
+
 /* Says how far reading is, for whom it may concern: blocks that are to be read, and of what. */
 extern void gpuscan_client_expect_blocks(GpuScanClient *client, uint64 total);
 extern void gpuscan_client_report(GpuScanClient *client, Oid relid, uint64 done);

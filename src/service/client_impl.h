@@ -28,6 +28,7 @@ struct GpuScanClientBatch
 	GpuScanChannelBatch *shared;
 	GpuScanBatchState state;
 	uint32 number; /* of the client's pushes, this one */
+	bool spoiled;
 
 	/* Used so far of what the shared side has */
 	uint32 nblocks;

@@ -218,6 +218,10 @@ class Reader(Session):
             'SELECT {t}, tableoid::regclass FROM {t} WHERE v BETWEEN {low} - 50000 AND {low} - 49990',
             'SELECT id, big FROM {t} WHERE s = \'key 7\' AND n BETWEEN 2 AND 3',
             'SELECT id, k, s FROM {t} WHERE f = \'NaN\' OR k IS NULL',
+            'SELECT id, v, s, ctid FROM {t} WHERE s || k ~ \'^key [17].?7?$\' AND id > {low}',
+            'SELECT id, big FROM {t} WHERE left(big, 3) || k IN (\'a007\', \'{low}\', \'xxx3\')',
+            'SELECT id, extra FROM {t} WHERE s || k || extra = \'key 1717{low}\' OR n::text || k = \'0.{low}\'',
+            'SELECT id, f FROM {t} WHERE v > 0 AND sqrt(v + k) BETWEEN 100 AND 100.1',
             'SELECT id, v FROM {t} WHERE CASE WHEN id <> {low} THEN 1000 / (id - {low}) IN (333, -250) ELSE s IS NULL END',
         )).format(t=table, low=low)
 
@@ -250,6 +254,8 @@ class Reader(Session):
         scan = node.get('Custom Plan Provider') == 'GpuScan'
         for name in ('Blocks Cached', 'Blocks Read', 'Blocks Loaded', 'Blocks Loose'):
             self.counts[name + (', scans' if scan else '')] += node.get(name, 0)
+        if scan and '||' in str(node['Device Filter']):
+            self.counts['Blocks Cached, scans by expressions'] += node['Blocks Cached']
         if node.get('Replaced Plan'):
             self.counts['replaced: ' + node['Replaced Plan']] += 1
         for child in node.get('Plans', ()):
@@ -324,6 +330,8 @@ def main():
         failures.append('only %d blocks came from the cache' % counts['Blocks Cached'])
     if not failures and counts['Blocks Cached, scans'] < counts['Blocks Read, scans'] / 10:
         failures.append('only %d blocks were sought in the cache by scans' % counts['Blocks Cached, scans'])
+    if not failures and counts['compared'] > 500 and counts['Blocks Cached, scans by expressions'] == 0:
+        failures.append('no blocks were sought by expressions')
     for failure in failures:
         print('seed %d: %s' % (options.seed, failure))
     return 1 if failures else 0

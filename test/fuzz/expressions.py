@@ -215,6 +215,13 @@ class Expressions:
             return '(%s %s %s)' % (a, operator, self.expression(rng.choice(near), depth - 1))
         return '(%s %s %s)' % (a, operator, self.constant(kind))
 
+    def row_condition(self):
+        """Over an expression that PostgreSQL evaluates for each row."""
+        kind = self.rng.choice([kind for kind in ROW_CALLS if kind not in ('bool', 'numeric')])
+        call, *arguments = self.rng.choice(ROW_CALLS[kind])
+        condition = '(%s %s %s)' % (call.format(*map(self.leaf, arguments)), self.rng.choice(('=', '=', '<>', '>')), self.constant(kind))
+        return condition if self.rng.random() < 0.5 else '(%s AND %s)' % (self.condition(1), condition)
+
     def membership(self, kind, a):
         rng = self.rng
         members = [self.constant(kind) for _ in range(rng.choice((1, 2, 3, 8, 30)))]

@@ -49,6 +49,7 @@ class Counts:
         self.errors = Counter()      # by SQLSTATE
         self.analyzed = self.spared = 0
         self.analyzed_scans = self.cached_scans = 0
+        self.loading_scans = 0       # that had expressions evaluated for the cache
         self.replaced = Counter()    # of what was looked at, by reason
         self.devices = Counter()     # that ran what was looked at
 
@@ -59,12 +60,12 @@ class Counts:
     def __str__(self):
         return ('%d cases, %d queries: %d ours (%d with GpuAgg, %d with GpuScan), %s; '
                 '%d looked at ran on %s, replaced plan in %d%s; '
-                '%d of %d scans looked at had cached columns; an error spared by a split filter in %d'
+                '%d of %d scans looked at had cached columns, %d loaded expressions; an error spared by a split filter in %d'
                 % (self.cases, self.queries, self.ours, self.agg, self.scan,
                    ', '.join('%d with error %s' % (n, code) for code, n in self.errors.most_common()) or 'no errors',
                    self.analyzed, ' and '.join('%s (%d)' % d for d in self.devices.most_common()) or 'no device',
                    self.replaced.total(), ''.join(' (%d: %s)' % (n, why) for why, n in self.replaced.most_common()),
-                   self.cached_scans, self.analyzed_scans, self.spared))
+                   self.cached_scans, self.analyzed_scans, self.loading_scans, self.spared))
 
 
 def providers(node, found):
@@ -78,6 +79,8 @@ def providers(node, found):
             found.add('device ' + node['Device'])
         if node.get('Custom Plan Provider') == 'GpuScan' and node.get('Blocks Cached'):
             found.add('cached scan')
+        if node.get('Custom Plan Provider') == 'GpuScan' and node.get('Tuples Evaluated'):
+            found.add('loading scan')
         if node.get('Node Type') == 'Aggregate':
             found.add('Aggregate')
         if 'Device Filter' in node and 'Filter' in node and node['Custom Plan Provider'] == 'GpuScan':
@@ -173,6 +176,8 @@ class Fuzzer:
         counts = self.counts
         counts.queries += 1
         off = self.execute(session, query, 'off')
+        if sample:
+            counts.loading_scans += 'loading scan' in self.look(session, query, True)
         on = self.execute(session, query, 'on')
         what = self.compare(query, off, on, table.rows)
         if what and 'SQLSTATE' in what:
@@ -302,6 +307,9 @@ def run(options):
         return False
     if passed and counts.analyzed_scans > 50 and counts.cached_scans * 20 < counts.analyzed_scans:
         print('hardly a scan had cached columns')
+        return False
+    if passed and counts.analyzed_scans > 1000 and counts.loading_scans == 0:
+        print('no scan loaded expressions')
         return False
     return passed
 

@@ -173,7 +173,8 @@ class Queries:
         texts = self.scan_outputs(e)
         if self.rng.random() < 0.1:
             texts.append('t')          # the whole row
-        sql = 'SELECT %s FROM t%s' % (', '.join(texts), self.where(e, 0.95))
+        where = ' WHERE ' + e.row_condition() if self.rng.random() < 0.2 else self.where(e, 0.95)
+        sql = 'SELECT %s FROM t%s' % (', '.join(texts), where)
         if self.rng.random() < 0.2:
             sql += ' ORDER BY t.id LIMIT %d' % self.rng.randint(1, 40)
         return self.simple(sql, [Output()] * len(texts))
