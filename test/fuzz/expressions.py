@@ -240,21 +240,23 @@ class Expressions:
     # Floats whose sums have bounded errors ----------------------------------------
 
     def tame(self):
-        """A float8 or float4 expression fit for sum and variance, or None."""
+        """A float8 or float4 expression fit for sum and variance, or None; and whether it is a float4."""
         rng = self.rng
         columns = [c for c in self.columns if c.kind in ('float4', 'float8') and not c.wild]
         if not columns:
             columns = [c for c in self.columns if c.kind == 'int2']
-            return '%s::float8' % self.name(rng.choice(columns)) if columns else None
+            return '%s::float8' % self.name(rng.choice(columns)) if columns else None, False
         column = rng.choice(columns)
         name = self.name(column)
         form = rng.random()
         if form < 0.55:
-            return name
-        if form < 0.7:
-            return '(%s * 1.5::%s)' % (name, column.kind)
-        if form < 0.8:
-            return '(CASE WHEN %s THEN %s END)' % (self.condition(1), name)
-        if form < 0.9:
-            return 'COALESCE(%s, 0.5::%s)' % (name, column.kind)
-        return '(%s + %s::%s)' % (name, name, column.kind)
+            text = name
+        elif form < 0.7:
+            text = '(%s * 1.5::%s)' % (name, column.kind)
+        elif form < 0.8:
+            text = '(CASE WHEN %s THEN %s END)' % (self.condition(1), name)
+        elif form < 0.9:
+            text = 'COALESCE(%s, 0.5::%s)' % (name, column.kind)
+        else:
+            text = '(%s + %s::%s)' % (name, name, column.kind)
+        return text, column.kind == 'float4'

@@ -110,15 +110,15 @@ class Queries:
         for _ in range(rng.choice((0, 1, 1, 2, 3, 6))):
             outputs.append(self.exact_aggregate(e))
         for _ in range(rng.choice((0, 0, 1, 2))):
-            argument = e.tame()
+            argument, single = e.tame()
             if not argument:
                 break
             name = rng.choice(('sum', 'avg', 'sum', 'avg', 'stddev', 'stddev_pop', 'variance', 'var_pop', 'var_samp'))
             condition = self.filter(e)
             bound = {'sum': 'sum', 'avg': 'avg'}.get(name, 'max')
             how = {'sum': 'sum', 'avg': 'sum'}.get(name, 'variance' if name.startswith('var') else 'stddev')
-            outputs.append(('%s(abs(%s))%s' % (bound, argument, condition), Output('sum', len(outputs), True)))
-            outputs.append(('%s(%s)%s' % (name, argument, condition), Output(how, len(outputs) - 1, 'float8' not in argument)))
+            outputs.append(('%s(abs(%s))%s' % (bound, argument, condition), Output('sum', len(outputs), single)))
+            outputs.append(('%s(%s)%s' % (name, argument, condition), Output(how, len(outputs) - 1, single)))
         if not outputs:
             outputs.append(('count(*)', Output()))
 
