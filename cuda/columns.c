@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * columns.c
- *	  Chunks of columns: where they lie, and that they go and move.
+ *	  Chunks of columns: where they lie, and that they go and move; and places for pages.
  *
  * Device memory comes from the driver's pool.  What columns take of it counts
  * with all else against the device's limit, and has a limit of its own below
@@ -16,6 +16,12 @@
 
 #include <stdlib.h>
 
+typedef struct CudaKeptPages
+{
+	struct CudaKeptPages *next;
+	CudaPlace place;
+} CudaKeptPages;
+
 void
 gpuscan_cuda_columns_init(GpuScanDevice *device)
 {
@@ -26,6 +32,14 @@ gpuscan_cuda_columns_init(GpuScanDevice *device)
 void
 gpuscan_cuda_columns_close(GpuScanDevice *device)
 {
+	CudaKeptPages *kept;
+
+	while ((kept = device->columns.kept) != NULL)
+	{
+		device->columns.kept = kept->next;
+		gpuscan_cuda_columns_free(device, CUDA_MAIN_STREAM, &kept->place);
+		free(kept);
+	}
 	gpuscan_cuda_pinned_close(&device->columns.pinned);
 	pthread_mutex_destroy(&device->columns.lock);
 }
@@ -152,4 +166,33 @@ gpuscan_cuda_move_chunk(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier 
 	chunk->address = to.address;
 	chunk->tier = to.tier;
 	return chunk;
+}
+
+uint64_t
+gpuscan_cuda_keep_pages(GpuScanDevice *device, uint32_t n, uint32_t page_size, uint64_t *places)
+{
+	CudaKeptPages *kept = page_size == CUDA_PAGE_SIZE ? malloc(sizeof(CudaKeptPages)) : NULL;
+
+	if (kept == NULL)
+		return 0;
+	kept->place.size = (size_t) n * CUDA_KEPT_SIZE;
+	(void) gpuscan_cuda.context_set_current(device->context);
+	if (!device_alloc(device, CUDA_MAIN_STREAM, device->columns.limit, device->pool_limit,
+					  &kept->place))
+	{
+		free(kept);
+		return 0;
+	}
+	/* other streams will use it */
+	if (gpuscan_cuda_code(device, gpuscan_cuda.stream_synchronize(CUDA_MAIN_STREAM)) != GPUSCAN_OK)
+	{
+		gpuscan_cuda_columns_free(device, CUDA_MAIN_STREAM, &kept->place);
+		free(kept);
+		return 0;
+	}
+	kept->next = device->columns.kept;
+	device->columns.kept = kept;
+	for (uint32_t i = 0; i < n; i++)
+		places[i] = kept->place.address + (uint64_t) i * CUDA_KEPT_SIZE;
+	return kept->place.size;
 }

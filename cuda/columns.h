@@ -66,6 +66,7 @@ typedef struct CudaColumns
 	_Atomic uint64_t used; /* bytes of device memory */
 	uint64_t limit;		   /* of the last request that began; the main thread's */
 	CudaPinned pinned;
+	struct CudaKeptPages *kept; /* pieces of memory for pages; the main thread's */
 
 	/* What is made of segments and dictionaries, segment.c */
 	pthread_mutex_t lock;
@@ -91,6 +92,10 @@ extern GpuScanChunk *gpuscan_cuda_chunk_header(const GpuScanChunk *chunk, const 
 extern void gpuscan_cuda_free_chunk(GpuScanDevice *device, GpuScanChunk *chunk);
 extern GpuScanChunk *
 gpuscan_cuda_move_chunk(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier tier);
+
+/* Places for pages, CUDA_KEPT_SIZE bytes each. */
+extern uint64_t
+gpuscan_cuda_keep_pages(GpuScanDevice *device, uint32_t n, uint32_t page_size, uint64_t *places);
 
 /*
  * Makes of a segment what kernels read, if nobody has before; of a lane's thread.

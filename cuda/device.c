@@ -372,6 +372,7 @@ const GpuScanDeviceOps gpuscan_cuda_device = {
 	.move_chunk = gpuscan_cuda_move_chunk,
 	.forget_segment = gpuscan_cuda_forget_segment,
 	.forget_dictionary = gpuscan_cuda_forget_dictionary,
+	.keep_pages = gpuscan_cuda_keep_pages,
 	.register_memory = cuda_register_memory,
 	.keep_kernels = cuda_keep_kernels,
 };

@@ -849,6 +849,21 @@ copy_page(const CudaBlock &block, char *page)
 		dst[i] = __ldcg(&src[i]);
 }
 
+/* Puts down a page that is in shared memory, and where its tuples are. */
+GS_DEVICE_CALL void
+keep_page(const CudaBlock &block, const char *page)
+{
+	uint4 *dst = (uint4 *) block.keep;
+	uint16_t *places = (uint16_t *) (block.keep + CUDA_KEPT_PLACES);
+
+	GS_ROLLED
+	for (uint32_t i = threadIdx.x % 32; i < CUDA_PAGE_SIZE / 16; i += 32)
+		dst[i] = ((const uint4 *) page)[i];
+	GS_ROLLED
+	for (uint32_t i = threadIdx.x % 32; i < block.ntuples; i += 32)
+		places[i] = block.places ? ((const uint16_t *) block.places)[i] : i + 1;
+}
+
 /* What a thread counted */
 struct Counts
 {
@@ -898,6 +913,8 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advanc
 		else
 			base = (const char *) block.base;
 		__syncwarp();
+		if (block.keep)
+			keep_page(block, page);
 		for (uint32_t first = 0; first < block.ntuples; first += 32)
 		{
 			uint32_t i = first + lane;

@@ -249,6 +249,9 @@ plan_block(const GpuScanDevice *device, const GpuScanBlock *block)
 	size_t size = places != NULL ? block->ntuples * width : 0;
 	BlockPlan plan = {0, 0, 0, 0};
 
+	if (block->base == NULL)
+		return (BlockPlan){.base = block->kept, .places = block->kept + CUDA_KEPT_PLACES};
+
 	/* a large one is not copied to shared memory, where nobody changes it any more */
 	if (block->size <= CUDA_PAGE_SIZE && block->size % 16 == 0)
 		plan.base = device_address(device, block->base, block->size, 16);
@@ -451,7 +454,8 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 							  .outcome = outcome,
 							  .layout = (uint16_t) block->layout,
 							  .shape = request->source.shapes[block->layout],
-							  .staged = block->staged != NULL};
+							  .staged = block->staged != NULL,
+							  .keep = block->base != NULL ? block->kept : 0};
 			if (plan.base_size > 0)
 				to->base = copy_to_pinned(&pinned, block->base, block->size);
 			if (plan.places_size > 0 && block->staged == NULL)
@@ -460,7 +464,8 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 			else if (plan.places_size > 0)
 				to->places = copy_to_pinned(&pinned, block->staged,
 											block->ntuples * sizeof(GpuScanStagedTuple));
-			slot->bytes += block->size;
+			if (block->base != NULL)
+				slot->bytes += block->size;
 			if (block->staged != NULL)
 				slot->bytes += block->ntuples * sizeof(GpuScanStagedTuple);
 			else if (block->offsets != NULL)
@@ -656,6 +661,28 @@ run_out(GpuScanRequest *request, CudaSlot *slot, uint64_t *deferred)
 	}
 }
 
+/* Hands a block's outcomes out; returns how many of its tuples are deferred. */
+static uint32_t
+hand_out(const GpuScanBlock *block, const uint8_t *outcome)
+{
+	bool is_kept = block->base == NULL;
+	uint32_t n = 0;
+
+	if (is_kept)
+		memset(block->deferred, 0, (block->ntuples + 63) / 64 * sizeof(uint64_t));
+	else
+		memcpy(block->outcome, outcome, block->ntuples);
+	for (uint32_t i = 0; i < block->ntuples; i++)
+	{
+		bool deferred = outcome[i] == GPUSCAN_TUPLE_DEFERRED;
+
+		n += deferred;
+		if (is_kept)
+			block->deferred[i / 64] |= (uint64_t) deferred << i % 64;
+	}
+	return n;
+}
+
 static GpuScanCode
 hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
 {
@@ -674,12 +701,10 @@ hand_outcomes_out(GpuScanRequest *request, CudaSlot *slot, uint64_t deferred)
 		{
 			const GpuScanBlock *block = &batch->batch.blocks[i];
 
-			if (all_same)
+			if (!all_same)
+				batch->ndeferred += hand_out(block, outcome);
+			else if (block->base != NULL)
 				memset(block->outcome, GPUSCAN_TUPLE_REJECTED, block->ntuples);
-			else
-				memcpy(block->outcome, outcome, block->ntuples);
-			for (uint32_t j = 0; deferred > 0 && j < block->ntuples; j++)
-				batch->ndeferred += outcome[j] == GPUSCAN_TUPLE_DEFERRED;
 			outcome += block->ntuples;
 		}
 	}

@@ -55,8 +55,12 @@ typedef struct CudaBlock
 	uint16_t layout;
 	uint16_t shape; /* of the layout */
 	uint64_t staged;
-	uint64_t pad;
+	uint64_t keep; /* where the page goes, and behind it its places; or 0 */
 } CudaBlock;
+
+/* A page that is kept, and a uint16_t for each line pointer that it can have; a multiple of 16 */
+#define CUDA_KEPT_PLACES CUDA_PAGE_SIZE
+#define CUDA_KEPT_SIZE (CUDA_PAGE_SIZE + 592)
 
 /*
  * CudaColumn.flags: one of these, or none for `base` + a number of `width` bits, as RAW

@@ -58,7 +58,7 @@ check_inject_fault(char **newval, void **extra pg_attribute_unused(),
 		"A fault is \"service-exit\", \"device-error\" or \"device-lost\", a colon and a point of "
 		"a "
 		"request, such as \"service-exit:push\", and may end in a colon and a count; or it is "
-		"\"wait:load\".");
+		"\"wait:load\" or \"wait:close\".");
 	return false;
 }
 

@@ -130,6 +130,8 @@ sub cancel_behind_service
 	my $service = $admin->query_safe('SELECT pid FROM gpuscan_service');
 	my $cancelled;
 
+	# else the service ends the request before the device has got much further
+	$session->query_safe(q{SET gpuscan.inject_fault = 'wait:close'});
 	start_query($session, $query);
 	select undef, undef, undef, $delay;
 	kill 'STOP', $service;
@@ -146,6 +148,7 @@ sub cancel_behind_service
 	end_query($session) if !$cancelled;
 	$session->query('SELECT 1');
 	$session->{stderr} = '';
+	$session->query_safe('RESET gpuscan.inject_fault');
 	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM gpuscan_activity');
 	return $cancelled;
 }

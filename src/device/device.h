@@ -57,6 +57,11 @@ typedef struct GpuScanStagedTuple
  * The device writes outcome[0 .. ntuples - 1].  All memory stays in place until batch_done (or
  * ended), but a page may change under a device whose request is being ended:
  * it checks each line pointer, header and length that it reads.
+ *
+ * A page with `kept` is put down there too, with the numbers of these line pointers.  Where
+ * base is NULL, as it may be in an aggregation, they are read from there; there are no outcomes
+ * then, but, if any tuple of the batch is deferred, a bit for each in
+ * deferred[0 .. (ntuples - 1) / 64].
  */
 typedef struct GpuScanBlock
 {
@@ -67,7 +72,9 @@ typedef struct GpuScanBlock
 	const uint16_t *offsets;		  /* NULL: line pointers 1 .. ntuples, or staged tuples */
 	const GpuScanStagedTuple *staged; /* staged tuples, or NULL */
 	uint8_t *outcome;
-	bool fills; /* its tuples go into the batch's columns too */
+	uint64_t *deferred;
+	uint64_t kept; /* one of keep_pages' places, or 0 */
+	bool fills;	   /* its tuples go into the batch's columns too */
 } GpuScanBlock;
 
 /*
@@ -267,6 +274,14 @@ typedef struct GpuScanDeviceOps
 	GpuScanChunk *(*move_chunk)(GpuScanDevice *device, GpuScanChunk *chunk, GpuScanTier tier);
 	void (*forget_segment)(GpuScanDevice *device, GpuScanCachedSegment *segment);
 	void (*forget_dictionary)(GpuScanDevice *device, const GpuScanDictionary *dictionary);
+
+	/*
+	 * Makes n places for pages of a size in the device's memory, up to close; returns the
+	 * bytes that they take, or 0: it has no room for them, or keeps no pages of that size.
+	 * What lies in a place is there when the batch is done.  NULL where that is of no use to
+	 * the device.
+	 */
+	uint64_t (*keep_pages)(GpuScanDevice *device, uint32_t n, uint32_t page_size, uint64_t *places);
 
 	/*
 	 * Says that blocks will lie in this memory, which stays until close; before

@@ -95,6 +95,7 @@ gpuscan_explain_node(GpuScanNodeState *node, ExplainState *es)
 	counter("Blocks Read", NULL, counters->feed.read, es);
 	counter("Blocks Loaded", NULL, counters->feed.loaded, es);
 	counter("Blocks Loose", NULL, counters->feed.loose, es);
+	counter("Blocks Loose on Device", NULL, counters->feed.kept, es);
 	counter("Tuples Detoasted", NULL, counters->feed.detoasted, es);
 	counter("Tuples Rechecked", NULL, counters->rechecked, es);
 	counter("Tuples Evaluated", NULL, counters->feed.evaluated, es);

@@ -6,7 +6,8 @@
  * Pages are read in the order of a sequential scan, and every free batch of
  * the request is kept filled.  A page stays pinned while it is in a batch.
  * Tuples with compressed or out-of-line values come back from the device
- * unseen; made flat by PostgreSQL they go in again.
+ * unseen; made flat by PostgreSQL they go in again.  So do pages that the device turns out not
+ * to keep.
  *
  * Where expressions are columns, no page is pushed, but all of its tuples, made
  * flat with the expressions' values.
@@ -19,6 +20,13 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
+
+/* A page that the device was thought to keep, and did not. */
+typedef struct MissingPage
+{
+	uint32 layout;
+	BlockNumber block;
+} MissingPage;
 
 /* A tuple that the device could not decode, made flat. */
 typedef struct StagedTuple
@@ -51,7 +59,8 @@ gpuscan_feed_next_page(GpuScanFeed *feed)
 			feed->reader =
 				gpuscan_heap_open(list_nth(feed->relations, feed->current), feed->snapshot,
 								  feed->scans ? feed->scans[feed->current] : NULL,
-								  feed->plans ? feed->plans[feed->current] : NULL);
+								  feed->plans ? feed->plans[feed->current] : NULL,
+								  feed->takes_kept && feed->evaluators == NULL);
 		}
 		feed->have_page = gpuscan_heap_next(feed->reader, &feed->page);
 		if (!feed->have_page && !gpuscan_feed_is_planned(feed))
@@ -153,8 +162,20 @@ add_page(GpuScanFeed *feed, GpuScanClientBatch *batch)
 
 	if (feed->evaluators != NULL)
 		return add_tuples(feed, batch);
-	return gpuscan_client_add_page(batch, feed->current, page->buffer, page->offsets, page->ntuples,
-								   page->fills);
+	if (page->kept != 0)
+	{
+		bool added = gpuscan_client_add_kept(batch, feed->current, page->block, page->lsn,
+											 page->kept, page->ntuples);
+
+		feed->counters.kept += added;
+		return added;
+	}
+	if (!gpuscan_client_add_page(batch, feed->current, page->buffer, page->offsets, page->ntuples,
+								 page->fills))
+		return false;
+	if (page->lsn != InvalidXLogRecPtr)
+		gpuscan_client_keep_page(batch, page->lsn);
+	return true;
 }
 
 /* The range that the page is of, if it is loaded. */
@@ -199,7 +220,35 @@ add_pages(GpuScanFeed *feed, GpuScanClientBatch *batch)
 static bool
 has_input(const GpuScanFeed *feed)
 {
-	return !feed->input_done || feed->staged != NIL;
+	return !feed->input_done || feed->staged != NIL || feed->again != NIL;
+}
+
+/* Puts pages that the device did not keep into a batch; false if that is full. */
+static bool
+add_again(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
+
+	while (feed->again != NIL)
+	{
+		MissingPage *missing = linitial(feed->again);
+		GpuScanHeapPage page;
+
+		CHECK_FOR_INTERRUPTS();
+		gpuscan_heap_read_again(list_nth(feed->relations, missing->layout), feed->snapshot,
+								missing->block, offsets, &page);
+		if (!gpuscan_client_add_page(batch, missing->layout, page.buffer, page.offsets,
+									 page.ntuples, false))
+		{
+			ReleaseBuffer(page.buffer);
+			return false;
+		}
+		if (page.lsn != InvalidXLogRecPtr)
+			gpuscan_client_keep_page(batch, page.lsn);
+		pfree(missing);
+		feed->again = list_delete_first(feed->again);
+	}
+	return true;
 }
 
 /* Fills one batch; false if there was nothing to put into it. */
@@ -215,6 +264,8 @@ fill_batch(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		heap_freetuple(staged->tuple);
 		feed->staged = list_delete_first(feed->staged);
 	}
+	if (!add_again(feed, batch))
+		return true;
 	if (gpuscan_feed_next_page(feed) &&
 		(range_of_page(feed) == NULL || gpuscan_client_batch_is_empty(batch)))
 		add_pages(feed, batch);
@@ -277,37 +328,88 @@ gpuscan_feed_fill(GpuScanFeed *feed)
 	MemoryContextSwitchTo(old);
 }
 
+/* Makes a tuple flat that the device could not decode. */
+static void
+stage(GpuScanFeed *feed, uint32 layout, Page page, OffsetNumber offset)
+{
+	StagedTuple *staged = palloc(sizeof(StagedTuple));
+
+	CHECK_FOR_INTERRUPTS();
+	staged->layout = layout;
+	staged->tuple = gpuscan_heap_flatten(list_nth(feed->relations, layout), page, offset,
+										 feed->attnums[layout], feed->ncolumns);
+	feed->staged = lappend(feed->staged, staged);
+	feed->counters.detoasted++;
+}
+
+/* Those of a page that the device keeps */
+static void
+stage_kept(GpuScanFeed *feed, const GpuScanClientKept *kept)
+{
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
+	GpuScanHeapPage page = {0};
+
+	for (uint32 i = 0; i < kept->ntuples; i++)
+	{
+		if ((kept->deferred[i / 64] >> i % 64 & 1) == 0)
+			continue;
+		if (page.buffer == InvalidBuffer)
+			gpuscan_heap_read_again(list_nth(feed->relations, kept->layout), feed->snapshot,
+									kept->blkno, offsets, &page);
+		Assert(page.ntuples == (int) kept->ntuples);
+		stage(feed, kept->layout, BufferGetPage(page.buffer),
+			  page.offsets != NULL ? offsets[i] : FirstOffsetNumber + i);
+	}
+	if (page.buffer != InvalidBuffer)
+		ReleaseBuffer(page.buffer);
+}
+
+/* Learns from a completed batch which pages the device keeps, and which it does not. */
+static void
+take_kept(GpuScanFeed *feed, GpuScanClientBatch *batch)
+{
+	for (int i = 0; i < gpuscan_client_num_blocks(batch); i++)
+	{
+		GpuScanClientBlock block = gpuscan_client_block(batch, i);
+
+		if (block.kept != 0)
+			gpuscan_heap_set_kept(list_nth(feed->relations, block.layout), block.blkno, block.lsn,
+								  block.kept);
+	}
+	for (uint32 i = 0; i < gpuscan_client_num_kept(batch); i++)
+	{
+		GpuScanClientKept kept = gpuscan_client_kept(batch, i);
+		MissingPage *missing;
+
+		if (kept.deferred != NULL)
+			stage_kept(feed, &kept);
+		if (!kept.missing)
+			continue;
+		gpuscan_heap_set_kept(list_nth(feed->relations, kept.layout), kept.blkno, kept.lsn, 0);
+		feed->counters.kept--;
+		missing = palloc(sizeof(MissingPage));
+		missing->layout = kept.layout;
+		missing->block = kept.blkno;
+		feed->again = lappend(feed->again, missing);
+	}
+}
+
 /* Makes flat the tuples of a batch that the device could not decode. */
 static void
 stage_deferred(GpuScanFeed *feed, GpuScanClientBatch *batch)
 {
-	MemoryContext old;
-
 	if (gpuscan_client_num_deferred(batch) == 0)
 		return;
-	old = MemoryContextSwitchTo(feed->context);
 	for (int i = 0; i < gpuscan_client_num_blocks(batch); i++)
 	{
 		GpuScanClientBlock block = gpuscan_client_block(batch, i);
-		Relation rel = list_nth(feed->relations, block.layout);
 
 		for (uint32 j = 0; j < block.ntuples; j++)
 		{
-			StagedTuple *staged;
-
-			if (block.outcome[j] != GPUSCAN_TUPLE_DEFERRED)
-				continue;
-			CHECK_FOR_INTERRUPTS();
-			staged = palloc(sizeof(StagedTuple));
-			staged->layout = block.layout;
-			staged->tuple =
-				gpuscan_heap_flatten(rel, block.page, gpuscan_client_line_pointer(&block, j),
-									 feed->attnums[block.layout], feed->ncolumns);
-			feed->staged = lappend(feed->staged, staged);
-			feed->counters.detoasted++;
+			if (block.outcome[j] == GPUSCAN_TUPLE_DEFERRED)
+				stage(feed, block.layout, block.page, gpuscan_client_line_pointer(&block, j));
 		}
 	}
-	MemoryContextSwitchTo(old);
 }
 
 void
@@ -316,12 +418,16 @@ gpuscan_feed_all(GpuScanFeed *feed)
 	for (;;)
 	{
 		GpuScanClientBatch *batch;
+		MemoryContext old;
 
 		gpuscan_feed_fill(feed);
 		batch = gpuscan_client_completed(feed->client, true);
 		if (batch == NULL)
 			break;
+		old = MemoryContextSwitchTo(feed->context);
 		stage_deferred(feed, batch);
+		take_kept(feed, batch);
+		MemoryContextSwitchTo(old);
 		gpuscan_client_release(feed->client, batch);
 	}
 }
@@ -329,7 +435,7 @@ gpuscan_feed_all(GpuScanFeed *feed)
 void
 gpuscan_feed_end(GpuScanFeed *feed)
 {
-	if (feed->have_page)
+	if (feed->have_page && BufferIsValid(feed->page.buffer))
 		ReleaseBuffer(feed->page.buffer);
 	feed->have_page = false;
 	if (feed->reader != NULL)
@@ -347,6 +453,8 @@ gpuscan_feed_rewind(GpuScanFeed *feed)
 		heap_freetuple(((StagedTuple *) lfirst(lc))->tuple);
 	list_free_deep(feed->staged);
 	feed->staged = NIL;
+	list_free_deep(feed->again);
+	feed->again = NIL;
 	feed->ntuples = 0;
 	feed->unfit = NULL;
 	feed->failed = NULL;

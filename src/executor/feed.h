@@ -27,6 +27,7 @@ typedef struct GpuScanFeedCounters
 	uint64 read;
 	uint64 loaded;	  /* of those read, put into the cache */
 	uint64 loose;	  /* of those read, that were not all-visible */
+	uint64 kept;	  /* of those, answered from what the device keeps of pages */
 	uint64 detoasted; /* tuples */
 	uint64 evaluated; /* tuples for which PostgreSQL evaluated expressions */
 } GpuScanFeedCounters;
@@ -45,6 +46,7 @@ typedef struct GpuScanFeed
 	GpuScanRowFailure failure;	   /* why it ended early */
 	Snapshot snapshot;
 	bool background;			  /* nothing but loading: see load.h */
+	bool takes_kept;			  /* of pages that a device keeps, nobody needs the rows */
 	bool spoils;				  /* if so, a row's failure is no more than its range's */
 	bool only_asks;				  /* a scan: its pages are not pushed, but evaluated here */
 	bool announced;				  /* how much there is to read; or that is another's to do */
@@ -59,6 +61,7 @@ typedef struct GpuScanFeed
 	int ntuples;					/* of the page that are in a batch */
 	const GpuScanRangeState *unfit; /* a range whose tuples did not fit into one batch */
 	List *staged;					/* tuples made flat, to push */
+	List *again;					/* MissingPages */
 	bool input_done;
 	GpuScanFeedCounters counters;
 } GpuScanFeed;

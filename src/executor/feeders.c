@@ -250,6 +250,7 @@ gpuscan_feeders_wait(GpuScanFeeders *feeders, GpuScanFeed *feed)
 		feed->counters.read += outcome->counters.read;
 		feed->counters.loaded += outcome->counters.loaded;
 		feed->counters.loose += outcome->counters.loose;
+		feed->counters.kept += outcome->counters.kept;
 		feed->counters.detoasted += outcome->counters.detoasted;
 		feed->counters.evaluated += outcome->counters.evaluated;
 		InstrAccumParallelQuery(&outcome->buffers, &outcome->wal);

@@ -140,6 +140,7 @@ gpuscan_run_feed(GpuScanNodeState *node, GpuScanRun *run)
 {
 	GpuScanFeeders *feeders;
 
+	run->feed.takes_kept = true;
 	gpuscan_feed_look_up(&run->feed);
 	if (gpuscan_client_failure(run->client) != NULL)
 		return false;
@@ -243,6 +244,7 @@ gpuscan_run_end_request(GpuScanNodeState *node)
 	node->counters.feed.read += run->feed.counters.read;
 	node->counters.feed.loaded += run->feed.counters.loaded;
 	node->counters.feed.loose += run->feed.counters.loose;
+	node->counters.feed.kept += run->feed.counters.kept;
 	node->counters.feed.detoasted += run->feed.counters.detoasted;
 	node->counters.feed.evaluated += run->feed.counters.evaluated;
 	node->counters.stats.tuples += stats.tuples;

@@ -54,16 +54,21 @@ gpuscan_heap_plan_size(uint32 nparts)
 /*
  * Opens a scan of `rel`, which uses the heap access method and is locked,
  * under an MVCC snapshot, or our part of a parallel scan with the same snapshot,
- * of all blocks or those of `plan`.  Takes the predicate lock of a sequential scan and
+ * of all blocks or those of `plan`.  With `takes_kept` it gives pages that a device
+ * keeps without their buffers.  Takes the predicate lock of a sequential scan and
  * counts as one in pg_stat.  Lives in the current memory context.
  */
-extern GpuScanHeapReader *gpuscan_heap_open(Relation rel, Snapshot snapshot,
-											ParallelTableScanDesc parallel, GpuScanHeapPlan *plan);
+extern GpuScanHeapReader *
+gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel,
+				  GpuScanHeapPlan *plan, bool takes_kept);
 
 /* A page that has visible tuples */
 typedef struct GpuScanHeapPage
 {
-	Buffer buffer;				 /* with a pin that becomes the caller's */
+	BlockNumber block;
+	Buffer buffer;	/* with a pin that becomes the caller's; InvalidBuffer: it is kept */
+	XLogRecPtr lsn; /* if a device may keep the page, else 0 */
+	uint32 kept;	/* the number by which it does, or 0 */
 	const OffsetNumber *offsets; /* of them, valid until the next call; NULL: the first ntuples */
 	int ntuples;
 	GpuScanRangeState *range; /* of a range to load, palloc'd, the caller's once it is complete:
@@ -73,6 +78,16 @@ typedef struct GpuScanHeapPage
 
 /* The next page; false at the end. */
 extern bool gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page);
+
+/*
+ * A page of a device that has turned out not to keep it, or that has tuples which it cannot
+ * decode: its tuples that are visible, in the same order as before.  `offsets` has room for them.
+ */
+extern void gpuscan_heap_read_again(Relation rel, Snapshot snapshot, BlockNumber block,
+									OffsetNumber *offsets, GpuScanHeapPage *page);
+
+/* Where a device keeps the page as it is with this LSN; 0: it does not. */
+extern void gpuscan_heap_set_kept(Relation rel, BlockNumber block, XLogRecPtr lsn, uint32 kept);
 
 /* The plan lies elsewhere and may have more parts; after the end of the last one too. */
 extern void gpuscan_heap_extend(GpuScanHeapReader *reader, GpuScanHeapPlan *plan);

@@ -76,6 +76,15 @@ gpuscan_loose_remember(Relation rel, BlockNumber block, const GpuScanLoosePage *
 	pages_insert(remembered, name, &found)->page = *page;
 }
 
+void
+gpuscan_heap_set_kept(Relation rel, BlockNumber block, XLogRecPtr lsn, uint32 kept)
+{
+	GpuScanLoosePage *known = gpuscan_loose_recall(rel, block);
+
+	if (known != NULL && known->lsn == lsn)
+		known->kept = kept;
+}
+
 bool
 gpuscan_loose_is_true(const GpuScanLoosePage *known, Buffer buffer, Snapshot snapshot)
 {
@@ -151,6 +160,7 @@ gpuscan_loose_examine(Relation rel, Snapshot snapshot, Buffer buffer, GpuScanLoo
 				page->xmin = InvalidTransactionId;
 		}
 		page->visible[(offset - 1) / 64] |= (uint64) visible << (offset - 1) % 64;
+		page->ntuples += visible;
 	}
 }
 

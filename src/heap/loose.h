@@ -20,6 +20,8 @@ typedef struct GpuScanLoosePage
 	XLogRecPtr lsn;
 	TransactionId xmin; /* all of this xmin or a later one see the same; or invalid */
 	Buffer buffer;
+	uint32 kept;	/* the number by which a device keeps the page with these tuples, or 0 */
+	uint16 ntuples; /* that are visible */
 	uint64 visible[GPUSCAN_LOOSE_WORDS]; /* line pointers, from the first on */
 } GpuScanLoosePage;
 

@@ -78,7 +78,8 @@ struct GpuScanHeapReader
 
 	/* Where there is a plan */
 	GpuScanHeapPlan *plan;
-	bool remember;			  /* what is seen of loose pages */
+	bool remember; /* what is seen of loose pages */
+	bool takes_kept;
 	uint32 range;			  /* of the part that is being read */
 	uint64 left;			  /* its blocks that are left */
 	bool load;				  /* it is for the cache */
@@ -91,7 +92,7 @@ struct GpuScanHeapReader
 
 GpuScanHeapReader *
 gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc parallel,
-				  GpuScanHeapPlan *plan)
+				  GpuScanHeapPlan *plan, bool takes_kept)
 {
 	GpuScanHeapReader *reader = palloc0(sizeof(GpuScanHeapReader));
 	TableScanDesc scan;
@@ -106,6 +107,7 @@ gpuscan_heap_open(Relation rel, Snapshot snapshot, ParallelTableScanDesc paralle
 	reader->scan = (HeapScanDesc) scan;
 	reader->plan = plan;
 	reader->remember = plan != NULL && plan->nblocks <= MAX_REMEMBERED_BLOCKS;
+	reader->takes_kept = takes_kept;
 	if (parallel != NULL && plan == NULL)
 		table_block_parallelscan_startblock_init(rel, reader->scan->rs_parallelworkerdata,
 												 (ParallelBlockTableScanDesc) parallel);
@@ -347,15 +349,18 @@ release_scan_page(HeapScanDesc scan)
 	scan->rs_cbuf = InvalidBuffer;
 }
 
-/* Pins a loose block and takes down the line pointers of its visible tuples. */
+/*
+ * Pins a loose block and takes down the line pointers of its visible tuples; of one that a
+ * device keeps, and that has not changed, its number is enough.
+ */
 static void
-read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
+read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanLoosePage *known,
+		   GpuScanHeapPage *out)
 {
 	HeapScanDesc scan = reader->scan;
 	Relation rel = scan->rs_base.rs_rd;
 	Snapshot snapshot = scan->rs_base.rs_snapshot;
 	OffsetNumber *offsets = reader->offsets;
-	GpuScanLoosePage *known = reader->remember ? gpuscan_loose_recall(rel, block) : NULL;
 	GpuScanLoosePage found;
 	bool is_known;
 
@@ -370,12 +375,22 @@ read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 		gpuscan_loose_examine(rel, snapshot, out->buffer, &found);
 	LockBuffer(out->buffer, BUFFER_LOCK_UNLOCK);
 
-	out->ntuples = gpuscan_loose_list(is_known ? known : &found, &offsets);
+	if (is_known && reader->takes_kept)
+	{
+		out->lsn = known->lsn;
+		out->kept = known->kept;
+	}
+	if (out->kept != 0)
+		out->ntuples = known->ntuples;
+	else
+		out->ntuples = gpuscan_loose_list(is_known ? known : &found, &offsets);
 	out->offsets = offsets;
 	if (reader->remember && !is_known && TransactionIdIsValid(found.xmin))
 		gpuscan_loose_remember(rel, block, &found);
-	if (out->ntuples == 0)
+	if (out->ntuples == 0 || out->kept != 0)
 		ReleaseBuffer(out->buffer);
+	if (out->kept != 0)
+		out->buffer = InvalidBuffer;
 }
 
 /* The same for a transaction whose conflicts with others count. */
@@ -397,12 +412,20 @@ static void
 read_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 {
 	HeapScanDesc scan = reader->scan;
+	GpuScanLoosePage *known =
+		reader->remember ? gpuscan_loose_recall(scan->rs_base.rs_rd, block) : NULL;
+	bool is_kept = known != NULL && known->kept != 0 && reader->takes_kept;
 	XLogRecPtr lsn;
 
+	out->block = block;
+	out->lsn = InvalidXLogRecPtr;
+	out->kept = 0;
 	out->fills = false;
 	out->range = NULL;
+
+	/* what a device keeps is read as it was, whatever the map says now */
 	if (reader->load ? load_block(reader, block, out)
-					 : !scan->rs_base.rs_snapshot->takenDuringRecovery &&
+					 : !is_kept && !scan->rs_base.rs_snapshot->takenDuringRecovery &&
 						   VM_ALL_VISIBLE(scan->rs_base.rs_rd, block, &reader->map) &&
 						   read_settled(reader, block, out, &lsn))
 		release_scan_page(scan);
@@ -412,13 +435,29 @@ read_block(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out)
 		if (CheckForSerializableConflictOutNeeded(scan->rs_base.rs_rd, scan->rs_base.rs_snapshot))
 			read_loose_serializable(reader, block, out);
 		else
-			read_loose(reader, block, out);
+			read_loose(reader, block, known, out);
 	}
 	if (reader->load && out->ntuples > 0)
 	{
 		out->range = reader->state;
 		reader->handed_out = true;
 	}
+}
+
+void
+gpuscan_heap_read_again(Relation rel, Snapshot snapshot, BlockNumber block, OffsetNumber *offsets,
+						GpuScanHeapPage *page)
+{
+	GpuScanLoosePage found;
+
+	*page = (GpuScanHeapPage){.block = block, .buffer = ReadBuffer(rel, block)};
+	LockBuffer(page->buffer, BUFFER_LOCK_SHARE);
+	gpuscan_loose_examine(rel, snapshot, page->buffer, &found);
+	LockBuffer(page->buffer, BUFFER_LOCK_UNLOCK);
+	if (TransactionIdIsValid(found.xmin))
+		page->lsn = found.lsn;
+	page->ntuples = gpuscan_loose_list(&found, &offsets);
+	page->offsets = offsets;
 }
 
 static void

@@ -69,6 +69,53 @@ gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 	return true;
 }
 
+void
+gpuscan_client_keep_page(GpuScanClientBatch *batch, XLogRecPtr lsn)
+{
+	GpuScanChannelBlock *block = &batch->shared->blocks[batch->nblocks - 1];
+
+	Assert(block->kind != GPUSCAN_STAGED);
+	block->block = batch->blknos[batch->nblocks - 1];
+	block->lsn = lsn;
+}
+
+bool
+gpuscan_client_add_kept(GpuScanClientBatch *batch, uint32 layout, BlockNumber block, XLogRecPtr lsn,
+						uint32 kept, int ntuples)
+{
+	if (batch->nkept == GPUSCAN_BATCH_KEPT)
+		return false;
+	batch->shared->kept[batch->nkept++] = (GpuScanChannelKept){
+		.kept = kept,
+		.layout = layout,
+		.block = block,
+		.ntuples = ntuples,
+		.lsn = lsn,
+	};
+	return true;
+}
+
+uint32
+gpuscan_client_num_kept(const GpuScanClientBatch *batch)
+{
+	return batch->nkept;
+}
+
+GpuScanClientKept
+gpuscan_client_kept(const GpuScanClientBatch *batch, uint32 i)
+{
+	const GpuScanChannelKept *kept = &batch->shared->kept[i];
+
+	return (GpuScanClientKept){
+		.layout = kept->layout,
+		.blkno = kept->block,
+		.lsn = kept->lsn,
+		.ntuples = kept->ntuples,
+		.missing = kept->missing,
+		.deferred = batch->shared->ndeferred > 0 && !kept->missing ? kept->deferred : NULL,
+	};
+}
+
 /* The block that one more staged tuple goes to; NULL if the batch is full. */
 static GpuScanChannelBlock *
 staged_block(GpuScanClientBatch *batch, uint32 layout, bool fills)
@@ -182,7 +229,9 @@ gpuscan_client_hits(const GpuScanClientBatch *batch)
 static void
 wait_for_test(void)
 {
-	if (gpuscan_fault_parse(gpuscan_inject_fault).kind != GPUSCAN_FAULT_WAIT)
+	GpuScanFault fault = gpuscan_fault_parse(gpuscan_inject_fault);
+
+	if (fault.kind != GPUSCAN_FAULT_WAIT || fault.point != GPUSCAN_AT_LOAD)
 		return;
 	DirectFunctionCall1(pg_advisory_lock_int8, Int64GetDatum(1));
 	DirectFunctionCall1(pg_advisory_unlock_int8, Int64GetDatum(1));
@@ -223,7 +272,7 @@ gpuscan_client_is_spoiled(const GpuScanClientBatch *batch)
 bool
 gpuscan_client_batch_is_empty(const GpuScanClientBatch *batch)
 {
-	return batch->nblocks == 0;
+	return batch->nblocks == 0 && batch->nkept == 0;
 }
 
 int
@@ -247,6 +296,8 @@ gpuscan_client_block(const GpuScanClientBatch *batch, int i)
 		.layout = block->layout,
 		.buffer = batch->buffers[i],
 		.blkno = batch->blknos[i],
+		.lsn = block->lsn,
+		.kept = block->kept,
 		.ntuples = block->ntuples,
 		.outcome = shared->outcome + block->outcome,
 	};

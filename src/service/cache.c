@@ -85,6 +85,7 @@ static void
 free_table(Table *table)
 {
 	forget_segments(table);
+	gpuscan_cache_forget_kept(table);
 	while (!slist_is_empty(&table->columns))
 		free_column(slist_container(Column, node, slist_pop_head_node(&table->columns)));
 	for (uint32 i = 0; i < table->nranges; i++)

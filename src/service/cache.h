@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "service/cache_message.h"
 #include "service/devices.h"
+#include "storage/block.h"
 
 /* A request's hold on the cache: what it uses stays until it is released. */
 typedef struct GpuScanCacheUse GpuScanCacheUse;
@@ -52,6 +53,32 @@ extern GpuScanFill *gpuscan_cache_begin_fill(GpuScanCacheUse *use, const GpuScan
 /* Takes the columns over, or, unless `good`, throws them away. */
 extern void gpuscan_cache_end_fill(GpuScanCacheUse *use, const GpuScanCacheFill *fill,
 								   GpuScanFill *columns, bool good);
+
+/*
+ * Loose pages that the device keeps, cache_kept.c, of a relation that has been asked about.  A batch
+ * has hold of those that it uses or makes, until end_kept.
+ */
+typedef struct GpuScanKeptPage
+{
+	BlockNumber block;
+	uint32 ntuples;
+	XLogRecPtr lsn;
+	uint32 number; /* by which it may be found sooner; 0: unknown */
+} GpuScanKeptPage;
+
+/* The place of a page, and its number; 0: it is not kept. */
+extern uint64
+gpuscan_cache_use_kept(const GpuScanCacheUse *use, uint32 layout, GpuScanKeptPage *page);
+
+/*
+ * A place for a page that the batch brings, and its number; 0: there is none, or, with a
+ * number, it is kept already.
+ */
+extern uint64
+gpuscan_cache_begin_keep(const GpuScanCacheUse *use, uint32 layout, GpuScanKeptPage *page);
+
+/* `good`: what the batch brought is what it said. */
+extern void gpuscan_cache_end_kept(uint32 number, bool good);
 
 /* Bytes of columns that a request may have the device put into memory of its own. */
 extern uint64 gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background);

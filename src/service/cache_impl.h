@@ -63,6 +63,7 @@ typedef struct Table
 	GpuScanRangeState **ranges; /* or NULL */
 	uint64 *loading;			/* the request that loads the range, or 0 */
 	slist_head *kept;			/* of each map page, of each piece, segments that are valid */
+	uint32 nkept;				/* loose pages that the device keeps */
 	uint32 pins;
 	bool pinned; /* its columns are not dropped for others */
 	bool loose;	 /* it had blocks that were not all-visible when we were asked last */
@@ -155,6 +156,9 @@ typedef struct Segment
 	GpuScanCachedRange *ranges;
 } Segment;
 
+/* cache_kept.c: when a table is freed */
+extern void gpuscan_cache_forget_kept(Table *table);
+
 /* cache.c: of all that is cached; and TableEntry by TableKey */
 extern MemoryContext gpuscan_cache_context;
 extern HTAB *gpuscan_cache_tables;
@@ -234,6 +238,9 @@ extern uint64 gpuscan_cache_bytes(void);
 /* Of the host's memory, what all but chunks may take; and that it takes more, or less */
 extern uint64 gpuscan_cache_overhead_limit(void);
 extern void gpuscan_cache_count_overhead(const GpuScanOpenDevice *device, int64 bytes);
+
+/* Pages take more of a device's own memory. */
+extern void gpuscan_cache_count_kept(const GpuScanOpenDevice *device, int64 bytes);
 
 /* A new state of a range; NULL: there is no room. */
 extern GpuScanRangeState *gpuscan_cache_make_state(const GpuScanCacheUse *use);

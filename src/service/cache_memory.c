@@ -139,6 +139,12 @@ gpuscan_cache_count_overhead(const GpuScanOpenDevice *device, int64 bytes)
 	count(device, GPUSCAN_TIER_HOST, bytes);
 }
 
+void
+gpuscan_cache_count_kept(const GpuScanOpenDevice *device, int64 bytes)
+{
+	count(device, GPUSCAN_TIER_DEVICE, bytes);
+}
+
 uint64
 gpuscan_cache_columns_limit(const GpuScanOpenDevice *device, bool background)
 {

@@ -43,6 +43,9 @@
 #define GPUSCAN_RING_BATCHES 8
 #define GPUSCAN_BATCH_BLOCKS 256
 
+/* Pages of a batch, besides, that the device is thought to keep */
+#define GPUSCAN_BATCH_KEPT 2048
+
 /* Tuples of one block, and of a batch: most pages hold fewer than they could */
 #define GPUSCAN_BLOCK_TUPLES MaxHeapTuplesPerPage
 #define GPUSCAN_BATCH_TUPLES (GPUSCAN_BATCH_BLOCKS * 128)
@@ -86,7 +89,27 @@ typedef struct GpuScanChannelBlock
 	uint32 items;	/* where its items lie in the batch's */
 	uint32 outcome; /* where its outcomes lie in outcome */
 	bool fills;		/* for the cache */
+
+	/* Of a page that the device may keep; lsn 0: it is not to */
+	BlockNumber block;
+	XLogRecPtr lsn;
+	uint32
+		kept; /* the service's answer: the number by which it is kept; 0: it is not, or not yet */
 } GpuScanChannelBlock;
+
+/* A page that the device is thought to keep */
+typedef struct GpuScanChannelKept
+{
+	uint32 kept;
+	uint32 layout;
+	BlockNumber block;
+	uint32 ntuples;
+	XLogRecPtr lsn;
+	bool missing; /* the answer: it has to be read */
+
+	/* If any tuple of the batch is deferred: those of the page */
+	uint64 deferred[(GPUSCAN_BLOCK_TUPLES + 63) / 64];
+} GpuScanChannelKept;
 
 typedef enum GpuScanBatchKind
 {
@@ -114,7 +137,9 @@ typedef struct GpuScanChannelBatch
 	GpuScanCacheFill fill;
 	uint32 ndeferred; /* tuples, once it is done */
 	uint32 nblocks;
+	uint32 nkept;
 	GpuScanChannelBlock blocks[GPUSCAN_BATCH_BLOCKS];
+	GpuScanChannelKept kept[GPUSCAN_BATCH_KEPT];
 	uint8 outcome[GPUSCAN_BATCH_TUPLES];
 	char items[GPUSCAN_BATCH_ITEMS] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 	char staging[GPUSCAN_BATCH_STAGING] pg_attribute_aligned(PG_CACHE_LINE_SIZE);

@@ -328,6 +328,7 @@ gpuscan_client_batch(GpuScanClient *client)
 		{
 			batch->state = GPUSCAN_BATCH_FILLING;
 			batch->nblocks = 0;
+			batch->nkept = 0;
 			batch->spoiled = false;
 			batch->ntuples = 0;
 			batch->max_blocks = client->batch_blocks;
@@ -359,12 +360,13 @@ gpuscan_client_push(GpuScanClient *client, GpuScanClientBatch *batch)
 	GpuScanSlot *slot = client->slot;
 
 	Assert(batch->state == GPUSCAN_BATCH_FILLING);
-	Assert(batch->nblocks > 0 || batch->shared->kind >= GPUSCAN_KIND_SURVEY);
+	Assert(!gpuscan_client_batch_is_empty(batch) || batch->shared->kind >= GPUSCAN_KIND_SURVEY);
 	if (has_failed(client))
 		return;
 
 	batch->state = GPUSCAN_BATCH_PUSHED;
 	batch->shared->nblocks = batch->nblocks;
+	batch->shared->nkept = batch->nkept;
 	pg_atomic_write_u32(&batch->shared->done, 0);
 	client->chan->queue[client->npushed % GPUSCAN_RING_BATCHES] = batch - client->channel->batches;
 	batch->number = ++client->npushed;

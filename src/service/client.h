@@ -46,11 +46,24 @@ typedef struct GpuScanClientBlock
 	uint32 layout;
 	Buffer buffer;	   /* pinned; InvalidBuffer for a copied page and staged tuples */
 	BlockNumber blkno; /* of the page; InvalidBlockNumber for staged tuples */
+	XLogRecPtr lsn;	   /* with which the device was asked to keep it; 0: it was not */
+	uint32 kept;	   /* the number by which it does; 0: it does not, or not yet */
 	Page page;		   /* in the buffer, or its copy; NULL for staged tuples */
 	uint32 ntuples;
 	const OffsetNumber *offsets; /* NULL: 1 .. ntuples, or staged tuples */
 	const uint8 *outcome;		 /* GpuScanOutcome of each tuple */
 } GpuScanClientBlock;
+
+/* A page of a completed batch that the device was thought to keep */
+typedef struct GpuScanClientKept
+{
+	uint32 layout;
+	BlockNumber blkno;
+	XLogRecPtr lsn;
+	uint32 ntuples;
+	bool missing;			/* it did not; nothing was seen of it */
+	const uint64 *deferred; /* bits of tuples, or NULL: there are none */
+} GpuScanClientKept;
 
 /* The line pointer number of tuple i of a block that is a page. */
 static inline OffsetNumber
@@ -119,6 +132,20 @@ extern GpuScanClientBatch *gpuscan_client_batch(GpuScanClient *client);
 extern bool gpuscan_client_add_page(GpuScanClientBatch *batch, uint32 layout, Buffer buffer,
 									const OffsetNumber *offsets, int ntuples, bool fills);
 
+/*
+ * Asks the device to keep the page that was added last, as one with this LSN: its tuples
+ * that were added are those that all see whose snapshots are not older than ours
+ * (gpuscan_loose_is_true).  The answer comes with the batch.
+ */
+extern void gpuscan_client_keep_page(GpuScanClientBatch *batch, XLogRecPtr lsn);
+
+/*
+ * Adds the tuples of a page that the device keeps by that number, as one with the LSN that it
+ * has now; false says that the batch is full.
+ */
+extern bool gpuscan_client_add_kept(GpuScanClientBatch *batch, uint32 layout, BlockNumber block,
+									XLogRecPtr lsn, uint32 kept, int ntuples);
+
 /* The bytes of the largest tuple that an empty batch has room for. */
 extern Size gpuscan_client_max_tuple_size(void);
 
@@ -174,6 +201,10 @@ extern int gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
 /* Tuples of a completed batch with the outcome GPUSCAN_TUPLE_DEFERRED. */
 extern uint32 gpuscan_client_num_deferred(const GpuScanClientBatch *batch);
 extern GpuScanClientBlock gpuscan_client_block(const GpuScanClientBatch *batch, int i);
+
+/* Pages that were added with gpuscan_client_add_kept */
+extern uint32 gpuscan_client_num_kept(const GpuScanClientBatch *batch);
+extern GpuScanClientKept gpuscan_client_kept(const GpuScanClientBatch *batch, uint32 i);
 
 /*
  * After a failure: a batch, in the order they were pushed, that was not released,

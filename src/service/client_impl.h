@@ -32,7 +32,8 @@ struct GpuScanClientBatch
 
 	/* Used so far of what the shared side has */
 	uint32 nblocks;
-	uint32 ntuples;
+	uint32 nkept;
+	uint32 ntuples; /* of the blocks */
 	uint32 max_blocks;
 	uint32 items;
 	uint32 staging;

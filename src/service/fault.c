@@ -12,6 +12,8 @@
  *	 device-lost:POINT	   it is taken for the device's failure: the same points
  *	 wait:load			   the backend waits for advisory lock 1 each time that it has
  *						   read the first page of a range that is loaded into the cache
+ *	 wait:close			   the service waits 50 ms when it hears that the backend wants no more,
+ *						   while the device goes on
  *
  * N counts how often one request passes the point, from 1, which is the
  * default.  The fault travels with each request of the session that has it
@@ -74,11 +76,25 @@ parse(const char *name, GpuScanFault *fault)
 		if (++fault->point == lengthof(point_names))
 			return false;
 	}
-	if (fault->kind != GPUSCAN_FAULT_SERVICE_EXIT &&
-		(fault->point == GPUSCAN_AT_BATCH_DONE || fault->point == GPUSCAN_AT_CLOSE))
-		return false;
-	if ((fault->kind == GPUSCAN_FAULT_WAIT) != (fault->point == GPUSCAN_AT_LOAD))
-		return false;
+	switch (fault->point)
+	{
+		case GPUSCAN_AT_LOAD:
+			if (fault->kind != GPUSCAN_FAULT_WAIT)
+				return false;
+			break;
+		case GPUSCAN_AT_CLOSE:
+			if (fault->kind != GPUSCAN_FAULT_SERVICE_EXIT && fault->kind != GPUSCAN_FAULT_WAIT)
+				return false;
+			break;
+		case GPUSCAN_AT_BATCH_DONE:
+			if (fault->kind != GPUSCAN_FAULT_SERVICE_EXIT)
+				return false;
+			break;
+		default:
+			if (fault->kind == GPUSCAN_FAULT_WAIT)
+				return false;
+			break;
+	}
 
 	if (*rest == '\0')
 		return true;

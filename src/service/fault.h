@@ -16,7 +16,7 @@ typedef enum GpuScanFaultKind
 	GPUSCAN_FAULT_SERVICE_EXIT, /* the service exits */
 	GPUSCAN_FAULT_DEVICE_ERROR, /* the device's answer becomes GPUSCAN_OUT_OF_MEMORY */
 	GPUSCAN_FAULT_DEVICE_LOST,	/* or GPUSCAN_DEVICE_FAILED */
-	GPUSCAN_FAULT_WAIT			/* the backend waits */
+	GPUSCAN_FAULT_WAIT			/* the backend waits, or the service */
 } GpuScanFaultKind;
 
 typedef enum GpuScanFaultPoint

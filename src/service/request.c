@@ -21,11 +21,8 @@
  *		wake the backend, if what it waits for has happened
  *
  * What a backend wrote is taken for what a buggy backend may have written.
- * The Program and the layouts are copied before they are checked, and block
- * descriptions turned into private ones, with addresses of this process.  The
- * line pointer numbers and staged tuples of a pushed batch are checked in
- * place: a backend does not change a batch before it is done, and the device
- * checks what it reads of pages and tuples anyway.
+ * The Program and the layouts are copied before they are checked; blocks.c does
+ * that of batches.
  *
  * How it fails: fail() stores the code in the channel, and the next turn ends
  * the request.  GPUSCAN_DEVICE_FAILED ends the whole service.
@@ -34,12 +31,12 @@
  */
 #include "postgres.h"
 
+#include "service/blocks.h"
 #include "service/cache.h"
 #include "service/devices.h"
 #include "service/mapping.h"
 #include "service/request.h"
 #include "service/shmem.h"
-#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
 typedef struct Request Request;
@@ -49,9 +46,10 @@ typedef struct Batch
 {
 	Request *request;
 	pg_atomic_uint32 in_flight;
-	GpuScanBlock *blocks; /* GPUSCAN_BATCH_BLOCKS, made when first needed */
-	uint32 number;		  /* of the request's pushes, this one */
-	GpuScanFill *fill;	  /* where its columns go, or NULL */
+	GpuScanTakenBlocks taken;
+	GpuScanCode code;  /* once it is done */
+	uint32 number;	   /* of the request's pushes, this one */
+	GpuScanFill *fill; /* where its columns go, or NULL */
 	GpuScanCacheFill fill_of;
 } Batch;
 
@@ -158,6 +156,8 @@ batch_done(void *arg, void *tag, GpuScanCode code, uint32_t ndeferred)
 		report(leader);
 	}
 	chan->batches[index].ndeferred = ndeferred;
+	batch->code = code;
+	pg_write_barrier();
 	pg_atomic_write_u32(&batch->in_flight, 0);
 	pg_write_barrier();
 
@@ -208,6 +208,8 @@ injected_code(Request *request, GpuScanFaultPoint point)
 		ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN),
 						errmsg("gpuscan service exits at \"%s\" by gpuscan.inject_fault",
 							   gpuscan_fault_point_name(point))));
+	if (kind == GPUSCAN_FAULT_WAIT)
+		pg_usleep(50 * 1000);
 	if (kind == GPUSCAN_FAULT_DEVICE_LOST)
 		return GPUSCAN_DEVICE_FAILED;
 	return kind == GPUSCAN_FAULT_DEVICE_ERROR ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
@@ -443,73 +445,8 @@ begin(Request *request)
 	return true;
 }
 
-/* Makes the device's block of the backend's.  False if it is not well formed. */
-static bool
-take_block(Request *request, GpuScanChannelBatch *batch, uint32 i, GpuScanBlock *block)
-{
-	GpuScanChannelBlock from = batch->blocks[i];
-	bool staged = from.kind == GPUSCAN_STAGED;
-	bool in_staging = staged || from.buffer == InvalidBuffer;
-	Size item_size = staged ? sizeof(GpuScanStagedTuple) : sizeof(OffsetNumber);
-
-	if (in_staging && (from.page % MAXIMUM_ALIGNOF != 0 || from.page > GPUSCAN_BATCH_STAGING))
-		return false;
-	if (from.layout >= request->nlayouts || from.ntuples == 0 ||
-		from.ntuples > GPUSCAN_BLOCK_TUPLES || from.outcome > GPUSCAN_BATCH_TUPLES - from.ntuples ||
-		from.items % MAXIMUM_ALIGNOF != 0 ||
-		(from.kind != GPUSCAN_PAGE_ALL &&
-		 from.items > GPUSCAN_BATCH_ITEMS - from.ntuples * item_size))
-		return false;
-
-	*block = (GpuScanBlock){
-		.ntuples = from.ntuples,
-		.layout = from.layout,
-		.outcome = batch->outcome + from.outcome,
-		.fills = from.fills,
-	};
-
-	if (staged)
-	{
-		const GpuScanStagedTuple *staged = (GpuScanStagedTuple *) (batch->items + from.items);
-		uint32 limit = GPUSCAN_BATCH_STAGING - from.page;
-		uint32 used = 0;
-
-		for (uint32 t = 0; t < from.ntuples; t++)
-		{
-			if (staged[t].offset % MAXIMUM_ALIGNOF != 0 || staged[t].offset > limit ||
-				staged[t].len < SizeofHeapTupleHeader || staged[t].len > limit - staged[t].offset)
-				return false;
-			used = Max(used, MAXALIGN(staged[t].offset + staged[t].len));
-		}
-		block->staged = staged;
-		block->base = batch->staging + from.page;
-		block->size = used;
-	}
-	else
-	{
-		/* which lie in another core's cache, and are the device's to check */
-		if (from.kind == GPUSCAN_PAGE_LISTED)
-			block->offsets = (OffsetNumber *) (batch->items + from.items);
-		block->size = BLCKSZ;
-		if (from.buffer == InvalidBuffer)
-		{
-			if (from.page > GPUSCAN_BATCH_STAGING - BLCKSZ)
-				return false;
-			block->base = batch->staging + from.page;
-		}
-		else
-		{
-			/* Shared buffers lie at one address in every process. */
-			if (from.buffer < 1 || from.buffer > NBuffers)
-				return false;
-			block->base = BufferGetBlock(from.buffer);
-		}
-	}
-	return true;
-}
-
 /*
- * Takes over the columns that a batch made.  They are good if the backend had
+ * Takes over the columns that a batch made, and the pages.  They are good if the backend had
  * the batch's pages pinned until it was done, which it says before it unpins them.
  */
 static void
@@ -517,13 +454,17 @@ end_fill(Request *request, uint32 index)
 {
 	Batch *batch = &request->batches[index];
 	GpuScanChannelBatch *shared = &request->chan->batches[index];
+	bool good;
 
-	if (batch->fill == NULL)
+	if (batch->fill == NULL && batch->taken.nkept == 0)
 		return;
+	good = pg_atomic_read_u32(&batch->in_flight) == 0 &&
+		   pg_atomic_read_u32(&shared->confirmed) == batch->number;
 	pg_read_barrier();
-	gpuscan_cache_end_fill(request->leader->cache, &batch->fill_of, batch->fill,
-						   pg_atomic_read_u32(&batch->in_flight) == 0 &&
-							   pg_atomic_read_u32(&shared->confirmed) == batch->number);
+	good = good && batch->code == GPUSCAN_OK;
+	gpuscan_blocks_end(&batch->taken, good);
+	if (batch->fill != NULL)
+		gpuscan_cache_end_fill(request->leader->cache, &batch->fill_of, batch->fill, good);
 	batch->fill = NULL;
 }
 
@@ -639,6 +580,7 @@ push(Request *request)
 	uint32 index = chan->queue[request->npushed % GPUSCAN_RING_BATCHES];
 	GpuScanBatch to = {0};
 	GpuScanChannelBatch *from;
+	const char *why;
 	Batch *batch;
 
 	if (index >= GPUSCAN_RING_BATCHES || request->leader->finishing ||
@@ -648,31 +590,22 @@ push(Request *request)
 		return false;
 	}
 	batch = &request->batches[index];
-	if (batch->blocks == NULL)
-		batch->blocks =
-			MemoryContextAlloc(TopMemoryContext, GPUSCAN_BATCH_BLOCKS * sizeof(GpuScanBlock));
 	end_fill(request, index);
 	from = &chan->batches[index];
 	if (from->kind == GPUSCAN_KIND_SURVEY || from->kind == GPUSCAN_KIND_LOOKUP)
 		return answer(request, index);
 	if (!push_answers(request->leader, true))
 		return false;
-	to.nblocks = from->nblocks;
-	to.blocks = batch->blocks;
-	to.tag = batch;
-	if (to.nblocks == 0 || to.nblocks > GPUSCAN_BATCH_BLOCKS)
+	why = gpuscan_blocks_take(&batch->taken, from, request->nlayouts, request->leader->cache);
+	if (why != NULL)
 	{
-		reject(request, "the number of a batch's blocks is wrong");
+		gpuscan_blocks_end(&batch->taken, false);
+		reject(request, why);
 		return false;
 	}
-	for (uint32 i = 0; i < to.nblocks; i++)
-	{
-		if (!take_block(request, from, i, &batch->blocks[i]))
-		{
-			reject(request, "a block is not well formed");
-			return false;
-		}
-	}
+	to.nblocks = batch->taken.n;
+	to.blocks = batch->taken.blocks;
+	to.tag = batch;
 
 	if (from->kind == GPUSCAN_KIND_FILL && request->leader->cache != NULL)
 	{
@@ -682,6 +615,14 @@ push(Request *request)
 	to.fill = batch->fill;
 
 	batch->number = ++request->npushed;
+	if (to.nblocks == 0)
+	{
+		/* pages that are not kept any more, and nothing else */
+		from->ndeferred = 0;
+		pg_atomic_fetch_add_u32(&request->ndone, 1);
+		pg_atomic_exchange_u32(&from->done, 1);
+		return true;
+	}
 	pg_atomic_write_u32(&batch->in_flight, 1);
 	return succeeded(request, GPUSCAN_AT_PUSH,
 					 request->device->ops->push(request->leader->running, &to));

@@ -252,10 +252,11 @@ class Reader(Session):
 
     def add_counters(self, node):
         scan = node.get('Custom Plan Provider') == 'GpuScan'
-        for name in ('Blocks Cached', 'Blocks Read', 'Blocks Loaded', 'Blocks Loose'):
+        for name in ('Blocks Cached', 'Blocks Read', 'Blocks Loaded', 'Blocks Loose', 'Blocks Loose on Device'):
             self.counts[name + (', scans' if scan else '')] += node.get(name, 0)
         if scan and '||' in str(node['Device Filter']):
             self.counts['Blocks Cached, scans by expressions'] += node['Blocks Cached']
+        self.counts['plans on cuda'] += str(node.get('Device')).startswith('cuda')
         if node.get('Replaced Plan'):
             self.counts['replaced: ' + node['Replaced Plan']] += 1
         for child in node.get('Plans', ()):
@@ -332,6 +333,8 @@ def main():
         failures.append('only %d blocks were sought in the cache by scans' % counts['Blocks Cached, scans'])
     if not failures and counts['compared'] > 500 and counts['Blocks Cached, scans by expressions'] == 0:
         failures.append('no blocks were sought by expressions')
+    if not failures and counts['plans on cuda'] > 500 and counts['Blocks Loose on Device'] == 0:
+        failures.append('the device kept no pages')
     for failure in failures:
         print('seed %d: %s' % (options.seed, failure))
     return 1 if failures else 0
