@@ -849,19 +849,19 @@ copy_page(const CudaBlock &block, char *page)
 		dst[i] = __ldcg(&src[i]);
 }
 
-/* Puts down a page that is in shared memory, and where its tuples are. */
+/* Puts down a page that is in shared memory, and where its n tuples are. */
 GS_DEVICE_CALL void
-keep_page(const CudaBlock &block, const char *page)
+keep_page(uint64_t keep, const char *page, const uint16_t *places, uint32_t n)
 {
-	uint4 *dst = (uint4 *) block.keep;
-	uint16_t *places = (uint16_t *) (block.keep + CUDA_KEPT_PLACES);
+	uint4 *dst = (uint4 *) keep;
+	uint16_t *kept = (uint16_t *) (keep + CUDA_KEPT_PLACES);
 
 	GS_ROLLED
 	for (uint32_t i = threadIdx.x % 32; i < CUDA_PAGE_SIZE / 16; i += 32)
 		dst[i] = ((const uint4 *) page)[i];
 	GS_ROLLED
-	for (uint32_t i = threadIdx.x % 32; i < block.ntuples; i += 32)
-		places[i] = block.places ? ((const uint16_t *) block.places)[i] : i + 1;
+	for (uint32_t i = threadIdx.x % 32; i < n; i += 32)
+		kept[i] = places ? places[i] : i + 1;
 }
 
 /* What a thread counted */
@@ -914,7 +914,7 @@ run_blocks(const CudaLaunch &launch, char *pages, Function tuple, Advance advanc
 			base = (const char *) block.base;
 		__syncwarp();
 		if (block.keep)
-			keep_page(block, page);
+			keep_page(block.keep, page, (const uint16_t *) block.places, block.ntuples);
 		for (uint32_t first = 0; first < block.ntuples; first += 32)
 		{
 			uint32_t i = first + lane;

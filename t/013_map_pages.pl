@@ -163,6 +163,7 @@ foreach my $push (1 .. 20)
 # Evicted while kept; then there is room for others.
 cmp_ok($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), '>', 100_000, 'evicted');
 is($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), 0, 'nothing is left of it');
+ok($node->poll_query_until('postgres', 'SELECT host_cache_used = 0 FROM gpuscan_devices'), 'nor of answers');
 is((blocks())[0], 0, 'nothing is cached');
 all_cached('after eviction');
 
@@ -172,6 +173,7 @@ same_answers('pieces');
 cmp_ok((blocks())[2], '>', 10, 'blocks are loose');
 cmp_ok($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), '>', 100_000, 'evicted with pieces');
 is($node->safe_psql('postgres', q{SELECT gpuscan_evict('t')}), 0, 'nothing is left of them');
+ok($node->poll_query_until('postgres', 'SELECT host_cache_used = 0 FROM gpuscan_devices'), 'nor of answers from them');
 same_answers('after eviction of pieces');
 
 # Hardly room for anything: what is kept of answers goes, and chunks of columns that nobody uses.
