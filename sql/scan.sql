@@ -64,3 +64,14 @@ DELETE FROM empty;
 SELECT gpuscan_test.same('SELECT count(*), max(id) FROM empty WHERE a = 1');
 TRUNCATE empty;
 SELECT gpuscan_test.same('SELECT count(*), max(id) FROM empty WHERE a = 1');
+
+-- A condition with an effect happens once for each row, also where PostgreSQL evaluates the others again
+CREATE TABLE toasted (id int, s text);
+ALTER TABLE toasted ALTER s SET STORAGE EXTERNAL;
+INSERT INTO toasted SELECT i, repeat('x', 3000) FROM generate_series(1, 300) i;
+CREATE SEQUENCE evaluated;
+EXPLAIN (COSTS OFF) SELECT id FROM toasted WHERE s <> 'q' AND nextval('evaluated') > id * 0;
+SELECT count(*) FROM (SELECT id FROM toasted WHERE s <> 'q' AND nextval('evaluated') > id * 0 OFFSET 0) q;
+SELECT last_value FROM evaluated;
+DROP SEQUENCE evaluated;
+DROP TABLE toasted;

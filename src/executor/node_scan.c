@@ -33,7 +33,8 @@ typedef struct GpuScanState
 	GpuScanNodeState node;
 	List *relations; /* of the one relation */
 	List *device_quals;
-	ExprState *all_quals; /* what a recheck evaluates */
+	ExprState *local_quals; /* what the device leaves to us of a tuple that passed */
+	ExprState *all_quals;	/* what a recheck evaluates */
 	bool with_expressions;
 	bool returned; /* a row, since the start or rescan */
 	bool failed;   /* the request did: we go on alone */
@@ -81,7 +82,7 @@ store_tuple(GpuScanState *state, uint32 i, TupleTableSlot *slot)
 	}
 }
 
-/* The next tuple that meets the device's conditions in what we have, or false. */
+/* The next tuple in what we have that meets all conditions, or false. */
 static bool
 next_in_batch(GpuScanState *state, TupleTableSlot *slot)
 {
@@ -96,18 +97,21 @@ next_in_batch(GpuScanState *state, TupleTableSlot *slot)
 		{
 			uint32 i = state->tuple_no++;
 			int outcome = here ? GPUSCAN_TUPLE_RECHECK : state->block.outcome[i];
+			bool passed = outcome == GPUSCAN_TUPLE_PASSED;
+			ExprState *quals = passed ? state->local_quals : state->all_quals;
 
 			if (outcome == GPUSCAN_TUPLE_REJECTED)
 				continue;
 			store_tuple(state, i, slot);
-			if (outcome == GPUSCAN_TUPLE_PASSED)
+			state->node.counters.rechecked += !passed;
+			if (quals == NULL)
 				return true;
-			state->node.counters.rechecked++;
 			CHECK_FOR_INTERRUPTS();
 			ResetExprContext(econtext);
 			econtext->ecxt_scantuple = slot;
-			if (ExecQual(state->all_quals, econtext))
+			if (ExecQual(quals, econtext))
 				return true;
+			InstrCountFiltered1(&state->node.css.ss.ps, 1);
 		}
 		state->block_no++;
 		state->tuple_no = 0;
@@ -295,9 +299,9 @@ begin(CustomScanState *css, EState *estate, int eflags)
 	ExecInitScanTupleSlot(estate, &css->ss, tupdesc,
 						  table_slot_callbacks(css->ss.ss_currentRelation));
 	gpuscan_node_force_projection(&state->node, tupdesc);
-	/* where all conditions are evaluated here, these are among them */
-	css->ss.ps.qual =
-		ExecInitQual(state->with_expressions ? NIL : scan->scan.plan.qual, &css->ss.ps);
+	/* not ExecScan's, or a tuple that is rechecked would have them evaluated twice */
+	css->ss.ps.qual = NULL;
+	state->local_quals = ExecInitQual(scan->scan.plan.qual, &css->ss.ps);
 	state->all_quals = ExecInitQual(scan->custom_exprs, &css->ss.ps);
 }
 

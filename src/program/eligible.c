@@ -367,7 +367,8 @@ static const struct
 
 /*
  * Called immutable, though extra_float_digits, bytea_output, quote_all_identifiers, the
- * timeline, or a catalog have a say.  (So has timezone_abbreviations in timezone(): see identity.c.)
+ * time zone, the timeline, or a catalog have a say.  (So has timezone_abbreviations in
+ * timezone(): see identity.c.)
  */
 static const Oid not_immutable[] = {
 	F_FLOAT4OUT,
@@ -381,6 +382,7 @@ static const Oid not_immutable[] = {
 	F_CIRCLE_OUT,
 	F_BYTEAOUT,
 	F_QUOTE_IDENT,
+	F_AGE_TIMESTAMPTZ_TIMESTAMPTZ,
 	F_PG_WALFILE_NAME,
 	F_PG_WALFILE_NAME_OFFSET,
 	F_SATISFIES_HASH_PARTITION,
