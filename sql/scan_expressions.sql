@@ -258,6 +258,9 @@ SELECT whose('SELECT count(*) FROM e WHERE s || k || ''a'' > ''x''');
 SELECT string_agg(DISTINCT whose('SELECT count(*) FROM e WHERE s || k || ''a'' > ''x'''), ' ') FROM generate_series(1, 40);
 SELECT runs(20, 'SELECT id FROM e WHERE id < 0 AND s || k || ''b'' = ''x''');
 SELECT whose('SELECT id FROM e WHERE s || k || ''b'' = ''x''');
+-- nor those that have come into the cache, and are gone again
+DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM gpuscan_evict('e'), runs(2, 'SELECT id FROM e WHERE s || k = ''771'''); END LOOP; END $$;
+SELECT gpuscan_evict('e') > 0 AS evicted, whose('SELECT id FROM e WHERE s || k = ''771''');
 -- expressions of many partitions are known at once
 VACUUM ANALYZE many;
 SET gpuscan.request_cost = 0;

@@ -218,11 +218,14 @@ gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid reli
 	QualCost cost;
 	Cost all;
 
-	if (expressions == NIL || tuples <= 0)
+	if (expressions == NIL)
+		return 1;
+	/* which also has to learn that nothing is missing */
+	share = is_an_investment(root, rel, relid, expressions, pages) ? FIRST_SHARE : 1;
+	if (tuples <= 0)
 		return 1;
 	cost_qual_eval(&cost, expressions, root);
 	all = (cost.startup + (cost.per_tuple + FORM_COST * cpu_tuple_cost) * tuples) / processes;
-	share = is_an_investment(root, rel, relid, expressions, pages) ? FIRST_SHARE : 1;
 	path->startup_cost += all * share;
 	path->total_cost += all * share;
 	return share;
