@@ -167,6 +167,16 @@ RESET force_parallel_mode;
 SET max_parallel_workers_per_gather = 0;
 SELECT * FROM try('SELECT id FROM e WHERE id NOT IN (4000, 29999) AND s::int = 78');
 
+-- Many partitions, for the planner below
+CREATE TABLE many (id int, s text) PARTITION BY HASH (id);
+DO $$
+BEGIN
+  FOR i IN 0..69 LOOP
+    EXECUTE format('CREATE TABLE many%s PARTITION OF many FOR VALUES WITH (MODULUS 70, REMAINDER %s) WITH (autovacuum_enabled = off)', i, i);
+  END LOOP;
+END $$;
+INSERT INTO many SELECT i, repeat('s' || i, 10) FROM generate_series(1, 70000) i;
+
 -- Partitions whose columns lie elsewhere
 CREATE TABLE p (id int, s text, x text) PARTITION BY RANGE (id);
 CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (5000);
@@ -206,7 +216,7 @@ CREATE FUNCTION whose(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE plan text;
 BEGIN
   EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
-  RETURN CASE WHEN plan LIKE '%GpuScan%' THEN 'ours' ELSE 'PostgreSQL''s' END;
+  RETURN CASE WHEN plan ~ '"Gpu(Scan|Agg)"' THEN 'ours' ELSE 'PostgreSQL''s' END;
 END $$;
 VACUUM ANALYZE e;
 SELECT gpuscan_evict('e') > 0 AS evicted;
@@ -228,7 +238,37 @@ SELECT whose('SELECT id FROM e WHERE left(s, 0) || k = ''0''');
 -- one that cannot be cached is no investment in the end
 SELECT whose('SELECT id FROM e WHERE (''x'' || s)::int = 77');
 SELECT whose('SELECT id FROM e WHERE (''x'' || s)::int = 77');
-SELECT string_agg(whose('SELECT id FROM e WHERE (''x'' || s)::int = 77'), ' ') FROM generate_series(1, 20);
+CREATE FUNCTION runs(n int, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE outcomes text[];
+BEGIN
+  FOR i IN 1..n LOOP
+    BEGIN
+      EXECUTE query;
+      outcomes := outcomes || 'done'::text;
+    EXCEPTION WHEN invalid_text_representation THEN
+      outcomes := outcomes || 'error'::text;
+    END;
+  END LOOP;
+  RETURN (SELECT string_agg(DISTINCT o, ' ') FROM unnest(outcomes) o);
+END $$;
+SELECT runs(15, 'SELECT id FROM e WHERE (''x'' || s)::int = 77'), whose('SELECT id FROM e WHERE (''x'' || s)::int = 77');
+SELECT runs(1, 'SELECT id FROM e WHERE (''x'' || s)::int = 77'), whose('SELECT id FROM e WHERE (''x'' || s)::int = 77');
+-- what is only planned counts for nothing, nor queries in which PostgreSQL evaluates it for few rows
+SELECT whose('SELECT count(*) FROM e WHERE s || k || ''a'' > ''x''');
+SELECT string_agg(DISTINCT whose('SELECT count(*) FROM e WHERE s || k || ''a'' > ''x'''), ' ') FROM generate_series(1, 40);
+SELECT runs(20, 'SELECT id FROM e WHERE id < 0 AND s || k || ''b'' = ''x''');
+SELECT whose('SELECT id FROM e WHERE s || k || ''b'' = ''x''');
+-- nor those that have come into the cache, and are gone again
+DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM gpuscan_evict('e'), runs(2, 'SELECT id FROM e WHERE s || k = ''771'''); END LOOP; END $$;
+SELECT gpuscan_evict('e') > 0 AS evicted, whose('SELECT id FROM e WHERE s || k = ''771''');
+-- expressions of many partitions are known at once
+VACUUM ANALYZE many;
+SET gpuscan.request_cost = 0;
+CREATE FUNCTION ours(query text) RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM regexp_matches(gpuscan_test.plan(query, ''), '"GpuScan"', 'g') $$;
+SELECT ours('SELECT id FROM many WHERE md5(s || id) LIKE ''abcd%''');
+SELECT ours('SELECT id FROM many WHERE md5(s || id) LIKE ''abcd%''');
+SELECT gpuscan_test.same('SELECT id FROM many WHERE md5(s || id) LIKE ''abcd%''');
+SET gpuscan.request_cost = 10;
 -- where the device evaluates the other condition first, nothing is said against the plan
 SET gpuscan.explain_rejected = on;
 SELECT plan LIKE '%GpuScan"%' AS ours, plan LIKE '%it would cost%' AS rejected FROM unnest(ARRAY['SELECT id FROM e WHERE id = 77 AND s || id = ''7777''', 'SELECT id FROM e WHERE s || id = ''7777''']) q, gpuscan_test.plan(q) plan;

@@ -105,7 +105,8 @@ gpuscan_run_begin(GpuScanNodeState *node, const GpuScanCompileInput *input, uint
 		run->feed.ncolumns = run->compiled->ncolumns;
 		run->feed.expressions = run->compiled->expressions != NIL ? own : NULL;
 		gpuscan_feed_prepare(&run->feed);
-		(void) open_request(run, all, reason);
+		if (open_request(run, all, reason) && n > 0)
+			gpuscan_cost_paid(RelationGetRelid(node->parent), run->compiled->expressions);
 	}
 	MemoryContextSwitchTo(old);
 	if (run->client != NULL)

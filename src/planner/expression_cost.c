@@ -6,7 +6,8 @@
  * It is more than PostgreSQL's plan costs, once; later queries have them for nothing.
  * So what a session asks for again is an investment, of which a query pays a part.
  * For that the session remembers what expressions it has planned; and what scans have found by
- * them, since PostgreSQL has no statistics of most.
+ * them, since PostgreSQL has no statistics of most.  That lives in a hash table until the session
+ * ends, or the table is full: then all is forgotten.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +24,7 @@
 #include "planner/planner.h"
 #include "program/identity.h"
 #include "service/client.h"
+#include "utils/hsearch.h"
 #include "utils/selfuncs.h"
 
 /* Forming a tuple anew with its values takes so many times what a sequential scan takes for one. */
@@ -31,8 +33,10 @@
 /* Of the cost of evaluating what will be cached and is asked for again */
 #define FIRST_SHARE 0.25
 
-/* How many expressions are known; and plans that pay so for one that does not come into the cache */
-#define NUM_KNOWN 64
+/* How many expressions are known, those of each partition by themselves: some 500 kB */
+#define MAX_KNOWN 8192
+
+/* How many plans are executed that pay so for one that does not come into the cache */
 #define MAX_GRANTS 16
 
 /* So much of a relation is most of it. */
@@ -47,13 +51,19 @@
 /* A process more is worth it, as in executor/feeders.c */
 #define PAGES_PER_EVALUATOR 512.0
 
-/* An expression that this session has planned */
-typedef struct Known
+typedef struct KnownKey
 {
 	Oid relid;
 	int number;
+} KnownKey;
+
+/* An expression that this session has planned */
+typedef struct Known
+{
+	KnownKey key;
 	TimestampTz since; /* the statement */
-	int grants;		   /* plans that have paid a part, since most of it was cached */
+	bool granted;	   /* the last plan counted a part, and no request has begun since */
+	int grants;		   /* requests of such plans, since most of it was cached */
 	bool was_sought;
 	double found; /* if so, of the cached pages those that the last scan read */
 } Known;
@@ -77,24 +87,44 @@ gpuscan_cost_expression_number(Oid relid, Oid parent, Expr *expr)
 static Known *
 find_known(Oid relid, Expr *expr)
 {
-	static Known known[NUM_KNOWN];
-	static int next = 0;
-	int number = gpuscan_cost_expression_number(relid, relid, expr);
-	Known *entered;
+	static HTAB *all_known = NULL;
+	KnownKey key = {relid, gpuscan_cost_expression_number(relid, relid, expr)};
+	Known *known;
 
-	for (int i = 0; i < NUM_KNOWN; i++)
+	if (all_known != NULL)
 	{
-		if (known[i].relid == relid && known[i].number == number)
-			return &known[i];
+		known = hash_search(all_known, &key, HASH_FIND, NULL);
+		if (known != NULL)
+			return known;
+		if (hash_get_num_entries(all_known) >= MAX_KNOWN)
+		{
+			hash_destroy(all_known);
+			all_known = NULL;
+		}
 	}
-	entered = &known[next];
-	next = (next + 1) % NUM_KNOWN;
-	*entered = (Known){
-		.relid = relid,
-		.number = number,
-		.since = GetCurrentStatementStartTimestamp(),
-	};
-	return entered;
+	if (all_known == NULL)
+	{
+		HASHCTL ctl = {.keysize = sizeof(KnownKey), .entrysize = sizeof(Known)};
+
+		all_known = hash_create("gpuscan expressions", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	known = hash_search(all_known, &key, HASH_ENTER, NULL);
+	*known = (Known){.key = key, .since = GetCurrentStatementStartTimestamp()};
+	return known;
+}
+
+void
+gpuscan_cost_paid(Oid relid, List *expressions)
+{
+	ListCell *lc;
+
+	foreach(lc, expressions)
+	{
+		Known *known = find_known(relid, lfirst(lc));
+
+		known->grants += known->granted;
+		known->granted = false;
+	}
 }
 
 void
@@ -162,18 +192,21 @@ static bool
 is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions, double pages)
 {
 	bool most_cached = pages < (1 - MOST) * rel->pages;
-	bool known = true;
+	bool worth = rel->allvisfrac >= MOST && gpuscan_cost_may_cache(relid) &&
+				 come_first(root, rel, expressions);
 	ListCell *lc;
 
 	foreach(lc, expressions)
 	{
-		Known *of = find_known(relid, lfirst(lc));
+		Known *known = find_known(relid, lfirst(lc));
 
-		of->grants = most_cached ? 0 : of->grants + 1;
-		known &= of->since != GetCurrentStatementStartTimestamp() && of->grants <= MAX_GRANTS;
+		if (most_cached)
+			known->grants = 0;
+		worth &= known->since != GetCurrentStatementStartTimestamp() && known->grants < MAX_GRANTS;
 	}
-	return known && gpuscan_cost_may_cache(relid) && rel->allvisfrac >= MOST &&
-		   come_first(root, rel, expressions);
+	foreach(lc, expressions)
+		find_known(relid, lfirst(lc))->granted = worth && !most_cached;
+	return worth;
 }
 
 double
@@ -185,11 +218,14 @@ gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid reli
 	QualCost cost;
 	Cost all;
 
-	if (expressions == NIL || tuples <= 0)
+	if (expressions == NIL)
+		return 1;
+	/* which also has to learn that nothing is missing */
+	share = is_an_investment(root, rel, relid, expressions, pages) ? FIRST_SHARE : 1;
+	if (tuples <= 0)
 		return 1;
 	cost_qual_eval(&cost, expressions, root);
 	all = (cost.startup + (cost.per_tuple + FORM_COST * cpu_tuple_cost) * tuples) / processes;
-	share = is_an_investment(root, rel, relid, expressions, pages) ? FIRST_SHARE : 1;
 	path->startup_cost += all * share;
 	path->total_cost += all * share;
 	return share;

@@ -102,6 +102,9 @@ extern double gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo 
 extern void gpuscan_cost_expressions(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
 									 const GpuScanCompiled *compiled, double cached, double passed);
 
+/* A request begins that evaluates these expressions where they are not cached. */
+extern void gpuscan_cost_paid(Oid relid, List *expressions);
+
 /* Of the cached pages so many were `found` to have a row, by conditions with these expressions. */
 extern void gpuscan_cost_learn(Oid relid, List *expressions, double found);
 
