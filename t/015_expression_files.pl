@@ -197,13 +197,15 @@ $node->wait_for_log(qr/badly formatted node string "NONSENSE/, $start);
 unlike(slurp_file($node->logfile, $start), qr/PANIC|terminated by signal/, 'nonsense: an error');
 same_answer($node, $upper, 'nonsense: an answer');
 
-# Columns that change between shutdown and loading
+# Columns and collations that change between shutdown and loading
 my $zone = q{SELECT max(ts AT TIME ZONE 'IST') FROM e};
 my $date = q{SELECT max(make_date(y, m, d)) FROM e};
 my $narrow = q{SELECT count(*) FROM e WHERE a || b ~ '7'};
 my $dropped = q{SELECT count(*) FROM e WHERE lower(b || c) ~ 'c1'};
+my $collated = q{SELECT count(*) FROM e WHERE lower(b || id) ~ ('[78]' COLLATE mine)};
 my $same = q{SELECT count(*) FROM e WHERE lower(b || id) ~ '7'};
 $node->safe_psql('postgres', q{
+	CREATE COLLATION mine FROM "C";
 	CREATE TABLE e AS SELECT i AS id, timestamp '2020-01-01' + i * interval '1 hour' AS ts, 2000 AS y, 1 + i % 12 AS m, 1 + i % 28 AS d,
 		('a' || i)::varchar(10) AS a, 'b' || i AS b, 'c' || i AS c FROM generate_series(1, 10000) i;
 	CREATE TABLE f AS SELECT i AS id FROM generate_series(1, 10000) i;
@@ -222,13 +224,15 @@ sub restart_cold
 
 # those used last are loaded first
 $node->safe_psql('postgres', "SET gpuscan.force = on; $_")
-  foreach ('SELECT count(id) FROM f', $date, $same, $zone, $narrow, $dropped);
-is(scalar(() = cached($node, 'e') =~ /: /g), 5, 'five expressions are cached');
+  foreach ('SELECT count(id) FROM f', $date, $same, $zone, $narrow, $dropped, $collated);
+is(scalar(() = cached($node, 'e') =~ /: /g), 6, 'six expressions are cached');
 restart_cold();
-$node->safe_psql('postgres', 'ALTER TABLE e ALTER a TYPE varchar(20), DROP COLUMN c');
+$start = -s $node->logfile;
+$node->safe_psql('postgres', 'ALTER TABLE e ALTER a TYPE varchar(20), DROP COLUMN c; DROP COLLATION mine');
 set_interval(1);
 wait_for_expressions($node, 'e', 3, 'expressions whose columns are the same are loaded');
-unlike(cached($node, 'e'), qr/a\)?::text|c\)/, 'the others are left out');
+unlike(cached($node, 'e'), qr/a\)?::text|c\)|COLLATE/, 'the others are left out');
+unlike(slurp_file($node->logfile, $start), qr/ERROR/, 'without a word');
 from_cache($node, $_, 'columns are the same') foreach ($date, $same, $zone);
 same_answer($node, $narrow, 'a column is another');
 $node->safe_psql('postgres', q{ALTER TABLE e ADD c text DEFAULT 'c123'});
