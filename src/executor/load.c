@@ -8,15 +8,15 @@
  * of its answer only the ranges to load are read.  Its result is never asked for:
  * it ends when all is loaded.
  *
- * Attributes are loaded together.  An expression is loaded by itself: one that raises an error
- * for a row is given up, which is no matter of the others.
+ * Attributes are loaded together, an expression by itself.
  *
  * For a scan whose filter has expressions for columns the same is done first, by a
  * request of its own: PostgreSQL evaluates each expression once for each row of what is to
  * be loaded, in parallel workers too, and the scan then seeks in the cache.  Somebody waits
- * for that, so the service offers what it offers to an aggregation.  An error that an
- * evaluation raises need not be the query's: such a range is not loaded, and left alone
- * until it changes.
+ * for that, so the service offers what it offers to an aggregation.
+ *
+ * An error that an evaluation raises need not be a query's: such a range is not loaded, and left
+ * alone until it changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -123,9 +123,9 @@ feed_all(GpuScanFeed *feed, Relation rel, const GpuScanLoad *what)
 	}
 }
 
-/* Loads the Program's columns.  False if it was stopped; *failure says of what row it failed. */
+/* Loads the Program's columns.  False if it was stopped. */
 static bool
-load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRowFailure *failure)
+load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled)
 {
 	const GpuScanLayout *layout =
 		gpuscan_heap_layout(rel, compiled->attnums, compiled->ncolumns, compiled->expressions);
@@ -137,6 +137,7 @@ load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRo
 		.expressions = compiled->expressions != NIL ? &compiled->expressions : NULL,
 		.snapshot = GetActiveSnapshot(),
 		.background = true,
+		.spoils = true,
 	};
 	GpuScanClientOptions options = {
 		.tuples_expected = Max(rel->rd_rel->reltuples, 0),
@@ -156,7 +157,6 @@ load(Relation rel, const GpuScanLoad *what, GpuScanCompiled *compiled, GpuScanRo
 		gpuscan_client_close(feed.client, &stats);
 		gpuscan_feed_end(&feed);
 	}
-	*failure = feed.failure;
 	return complete;
 }
 
@@ -165,9 +165,8 @@ static bool
 load_attributes(Relation rel, const GpuScanLoad *what)
 {
 	GpuScanCompiled *compiled = compile_attributes(rel, what->attnums);
-	GpuScanRowFailure failure;
 
-	return compiled == NULL || load(rel, what, compiled, &failure);
+	return compiled == NULL || load(rel, what, compiled);
 }
 
 /* The same. */
@@ -176,20 +175,8 @@ load_expression(Relation rel, const GpuScanLoad *what, const uint8 *identity)
 {
 	Expr *expr = gpuscan_expression_file_read(rel, identity);
 	GpuScanCompiled *compiled = expr == NULL ? NULL : compile_expression(rel, expr);
-	GpuScanRowFailure failure;
-	bool complete;
 
-	if (compiled == NULL)
-		return true;
-	complete = load(rel, what, compiled, &failure);
-	if (failure != GPUSCAN_ROW_FORMED)
-	{
-		/* so would the next attempt, until a query has found all rows in order */
-		gpuscan_expression_file_remove(identity);
-		ereport(DEBUG1, (errmsg_internal("gpuscan gives up loading an expression of \"%s\"",
-										 RelationGetRelationName(rel))));
-	}
-	return complete;
+	return compiled == NULL || load(rel, what, compiled);
 }
 
 bool

@@ -141,15 +141,6 @@ gpuscan_expression_file_read(Relation rel, const uint8 *identity)
 	return NULL;
 }
 
-void
-gpuscan_expression_file_remove(const uint8 *identity)
-{
-	char path[MAXPGPATH];
-
-	make_path(identity, path);
-	(void) unlink(path);
-}
-
 static int
 compare_identities(const void *a, const void *b)
 {

@@ -34,6 +34,7 @@
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/ruleutils.h"
+#include "utils/syscache.h"
 
 #define HEADER "%u\n"
 
@@ -211,6 +212,24 @@ foreign_column_walker(Node *node, void *context)
 		   att->attcollation != var->varcollid;
 }
 
+static bool
+is_dropped_collation(Oid collation)
+{
+	return OidIsValid(collation) && !SearchSysCacheExists1(COLLOID, ObjectIdGetDatum(collation));
+}
+
+/* True if a collation does not exist any more. */
+static bool
+dropped_collation_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (!IsA(node, List) && (is_dropped_collation(exprCollation(node)) ||
+							 is_dropped_collation(exprInputCollation(node))))
+		return true;
+	return expression_tree_walker(node, dropped_collation_walker, context);
+}
+
 Expr *
 gpuscan_identity_read(Relation rel, const StringInfoData *text)
 {
@@ -226,7 +245,8 @@ gpuscan_identity_read(Relation rel, const StringInfoData *text)
 	expr = stringToNode(text->data + len);
 	fix_opfuncids((Node *) expr);
 	if (!gpuscan_value_of_rows(expr, 1) ||
-		foreign_column_walker((Node *) expr, RelationGetDescr(rel)))
+		foreign_column_walker((Node *) expr, RelationGetDescr(rel)) ||
+		dropped_collation_walker((Node *) expr, NULL))
 		return NULL;
 	gpuscan_identity_hash(text, then.identity);
 	gpuscan_identity_set(rel, expr, &now);
