@@ -324,7 +324,9 @@ take_answer(Inquiry *inquiry, Subject *subjects)
 	}
 	if (question->finished)
 		gpuscan_client_finished(inquiry->feed->client);
-	gpuscan_heap_count_tuples(subject->rel, question->ntuples);
+	/* what is only loaded is not read for anybody */
+	if (!inquiry->feed->spoils)
+		gpuscan_heap_count_tuples(subject->rel, question->ntuples);
 	count_tiers(inquiry->feed, question);
 	gpuscan_client_release(inquiry->feed->client, batch);
 	return true;
