@@ -83,12 +83,12 @@ gpuscan_cost_expression_number(Oid relid, Oid parent, Expr *expr)
 	return gpuscan_expression_number(&expression);
 }
 
-/* What is known of an expression over the relation, from now on in any case. */
+/* What is known of the relation's expression of that number, from now on in any case. */
 static Known *
-find_known(Oid relid, Expr *expr)
+find_number(Oid relid, int number)
 {
 	static HTAB *all_known = NULL;
-	KnownKey key = {relid, gpuscan_cost_expression_number(relid, relid, expr)};
+	KnownKey key = {relid, number};
 	Known *known;
 
 	if (all_known != NULL)
@@ -111,6 +111,12 @@ find_known(Oid relid, Expr *expr)
 	known = hash_search(all_known, &key, HASH_ENTER, NULL);
 	*known = (Known){.key = key, .since = GetCurrentStatementStartTimestamp()};
 	return known;
+}
+
+static Known *
+find_known(Oid relid, Expr *expr)
+{
+	return find_number(relid, gpuscan_cost_expression_number(relid, relid, expr));
 }
 
 void
@@ -194,18 +200,21 @@ is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expression
 	bool most_cached = pages < (1 - MOST) * rel->pages;
 	bool worth = rel->allvisfrac >= MOST && gpuscan_cost_may_cache(relid) &&
 				 come_first(root, rel, expressions);
+	List *numbers = NIL;
 	ListCell *lc;
 
 	foreach(lc, expressions)
 	{
-		Known *known = find_known(relid, lfirst(lc));
+		int number = gpuscan_cost_expression_number(relid, relid, lfirst(lc));
+		Known *known = find_number(relid, number);
 
+		numbers = lappend_int(numbers, number);
 		if (most_cached)
 			known->grants = 0;
 		worth &= known->since != GetCurrentStatementStartTimestamp() && known->grants < MAX_GRANTS;
 	}
-	foreach(lc, expressions)
-		find_known(relid, lfirst(lc))->granted = worth && !most_cached;
+	foreach(lc, numbers)
+		find_number(relid, lfirst_int(lc))->granted = worth && !most_cached;
 	return worth;
 }
 
