@@ -126,8 +126,7 @@ add_tuples(GpuScanFeed *feed, GpuScanClientBatch *batch)
 
 	for (; feed->ntuples < page->ntuples && !gpuscan_client_is_spoiled(batch); feed->ntuples++)
 	{
-		OffsetNumber offset =
-			page->offsets ? page->offsets[feed->ntuples] : FirstOffsetNumber + feed->ntuples;
+		OffsetNumber offset = gpuscan_heap_line_pointer(page, feed->ntuples);
 		GpuScanRowFailure failure =
 			feed->failed == NULL ? GPUSCAN_ROW_FORMED : pg_atomic_read_u32(feed->failed);
 		HeapTuple tuple = NULL;
@@ -357,8 +356,7 @@ stage_kept(GpuScanFeed *feed, const GpuScanClientKept *kept)
 			gpuscan_heap_read_again(list_nth(feed->relations, kept->layout), feed->snapshot,
 									kept->blkno, offsets, &page);
 		Assert(page.ntuples == (int) kept->ntuples);
-		stage(feed, kept->layout, BufferGetPage(page.buffer),
-			  page.offsets != NULL ? offsets[i] : FirstOffsetNumber + i);
+		stage(feed, kept->layout, BufferGetPage(page.buffer), gpuscan_heap_line_pointer(&page, i));
 	}
 	if (page.buffer != InvalidBuffer)
 		ReleaseBuffer(page.buffer);

@@ -76,6 +76,13 @@ typedef struct GpuScanHeapPage
 	bool fills;				  /* it is one of range->blocks */
 } GpuScanHeapPage;
 
+/* The line pointer number of its tuple i. */
+static inline OffsetNumber
+gpuscan_heap_line_pointer(const GpuScanHeapPage *page, int i)
+{
+	return page->offsets != NULL ? page->offsets[i] : FirstOffsetNumber + i;
+}
+
 /* The next page; false at the end. */
 extern bool gpuscan_heap_next(GpuScanHeapReader *reader, GpuScanHeapPage *page);
 

@@ -381,16 +381,18 @@ read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanLoosePage *known
 		out->kept = known->kept;
 	}
 	if (out->kept != 0)
+	{
 		out->ntuples = known->ntuples;
-	else
-		out->ntuples = gpuscan_loose_list(is_known ? known : &found, &offsets);
+		ReleaseBuffer(out->buffer);
+		out->buffer = InvalidBuffer;
+		return;
+	}
+	out->ntuples = gpuscan_loose_list(is_known ? known : &found, &offsets);
 	out->offsets = offsets;
 	if (reader->remember && !is_known && TransactionIdIsValid(found.xmin))
 		gpuscan_loose_remember(rel, block, &found);
-	if (out->ntuples == 0 || out->kept != 0)
+	if (out->ntuples == 0)
 		ReleaseBuffer(out->buffer);
-	if (out->kept != 0)
-		out->buffer = InvalidBuffer;
 }
 
 /* The same for a transaction whose conflicts with others count. */

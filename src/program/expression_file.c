@@ -161,7 +161,7 @@ is_wanted(const char *name, const uint8 *identities, uint32 n)
 }
 
 void
-gpuscan_expression_file_sweep(const uint8 *identities, uint32 n)
+gpuscan_expression_file_sweep(uint8 *identities, uint32 n)
 {
 	time_t latest = time(NULL) - MIN_AGE;
 	DIR *dir = AllocateDir(FOLDER);
@@ -169,6 +169,7 @@ gpuscan_expression_file_sweep(const uint8 *identities, uint32 n)
 
 	if (dir == NULL)
 		return;
+	qsort(identities, n, IDENTITY_SIZE, compare_identities);
 	while ((entry = ReadDirExtended(dir, FOLDER, LOG)) != NULL)
 	{
 		char path[MAXPGPATH * 2];

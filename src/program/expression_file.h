@@ -22,7 +22,10 @@ extern void gpuscan_expression_file_keep(Relation rel, Expr *expr, const uint8 *
 /* The expression, of rel's own; NULL if there is none, or not of the relation as it is now. */
 extern Expr *gpuscan_expression_file_read(Relation rel, const uint8 *identity);
 
-/* Removes files that have not been kept for some time, but for those of n identities, in order. */
-extern void gpuscan_expression_file_sweep(const uint8 *identities, uint32 n);
+/*
+ * Removes files that have not been kept for some time, but for those of n identities, which it
+ * sorts.
+ */
+extern void gpuscan_expression_file_sweep(uint8 *identities, uint32 n);
 
 #endif /* GPUSCAN_EXPRESSION_FILE_H */

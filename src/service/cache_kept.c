@@ -76,7 +76,7 @@ typedef struct KeptName
 typedef struct KeptEntry
 {
 	KeptName name;
-	uint32 number;
+	Kept *kept;
 	char status;
 } KeptEntry;
 
@@ -185,7 +185,7 @@ find(const GpuScanCacheUse *use, uint32 layout, const GpuScanKeptPage *page)
 		KeptName name = {.table = table, .block = page->block};
 		KeptEntry *entry = there != NULL && table != NULL ? kept_lookup(there, name) : NULL;
 
-		kept = entry != NULL ? get(entry->number) : NULL;
+		kept = entry != NULL ? entry->kept : NULL;
 	}
 	return kept != NULL && kept->lsn == page->lsn && kept->ntuples == page->ntuples ? kept : NULL;
 }
@@ -240,14 +240,14 @@ put(Kept *kept)
 	KeptName name = {.table = kept->table, .block = kept->block};
 	bool exists;
 	KeptEntry *entry = kept_insert(there, name, &exists);
-	Kept *old = exists ? get(entry->number) : NULL;
+	Kept *old = exists ? entry->kept : NULL;
 
 	if (exists && old->lsn >= kept->lsn)
 	{
 		forget(kept);
 		return;
 	}
-	entry->number = kept->number;
+	entry->kept = kept;
 	kept->state = KEPT_THERE;
 	dlist_push_tail(&pages_of(kept->device)->idle, &kept->node);
 	if (!exists)

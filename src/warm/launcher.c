@@ -238,12 +238,6 @@ look_at_report(const GpuScanCacheRow *rows, uint32 n)
 	nknown = nnow;
 }
 
-static int
-compare_identities(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(((GpuScanExpression *) 0)->identity));
-}
-
 /* Remembers what is cached, and forgets what expressions were. */
 static void
 remember(const GpuScanCacheRow *rows, uint32 nrows)
@@ -258,7 +252,6 @@ remember(const GpuScanCacheRow *rows, uint32 nrows)
 		if (rows[i].attnum == 0)
 			memcpy(identities + n++ * size, rows[i].expression.identity, size);
 	}
-	qsort(identities, n, size, compare_identities);
 	gpuscan_expression_file_sweep(identities, n);
 }
 
