@@ -32,6 +32,25 @@ EXCEPTION WHEN OTHERS THEN
   RETURN '';
 END $$;
 
+-- How much of a scan's table the cache answered, how much was read, and what was done for it.
+CREATE FUNCTION gpuscan_test.scanned(query text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  plan text := gpuscan_test.plan(query, 'ANALYZE, TIMING OFF, SUMMARY OFF,');
+  cached bigint := substring(plan FROM '"Blocks Cached": (\d+)');
+  read bigint := substring(plan FROM '"Blocks Read": (\d+)');
+BEGIN
+  IF plan NOT LIKE '%GpuScan%' THEN
+    RETURN 'not ours';
+  END IF;
+  RETURN CASE WHEN cached = 0 THEN 'none' WHEN read <= cached THEN 'all' ELSE 'some' END || ' cached, '
+    || CASE WHEN read = 0 THEN 'nothing' WHEN read * 10 < cached THEN 'few' WHEN read < cached THEN 'some' ELSE 'all' END || ' read'
+    || CASE WHEN plan ~ '"Blocks Skipped": [1-9]' THEN ', skips' ELSE '' END
+    || CASE WHEN plan ~ '"Blocks Loaded": [1-9]' THEN ', loads' ELSE '' END
+    || CASE WHEN plan ~ '"Tuples Evaluated": [1-9]' THEN ', evaluates' ELSE '' END
+    || CASE WHEN plan ~ '"Blocks Loose": [1-9]' THEN ', loose' ELSE '' END;
+END $$;
+
 -- Our nodes in the query's plan, planned under the current settings.
 CREATE FUNCTION gpuscan_test.nodes(query text) RETURNS text
 LANGUAGE sql AS $$

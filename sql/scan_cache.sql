@@ -6,31 +6,13 @@ SET enable_indexscan = off;
 SET enable_bitmapscan = off;
 SET max_parallel_workers_per_gather = 0;
 
--- How much of the table the cache answered, and how much was read.
-CREATE FUNCTION blocks(query text) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-  plan text := gpuscan_test.plan(query, 'ANALYZE, TIMING OFF, SUMMARY OFF,');
-  cached bigint := substring(plan FROM '"Blocks Cached": (\d+)');
-  read bigint := substring(plan FROM '"Blocks Read": (\d+)');
-BEGIN
-  IF plan NOT LIKE '%GpuScan%' THEN
-    RETURN 'not ours';
-  END IF;
-  RETURN CASE WHEN cached = 0 THEN 'none' WHEN read <= cached THEN 'all' ELSE 'some' END || ' cached, '
-    || CASE WHEN read = 0 THEN 'nothing' WHEN read * 10 < cached THEN 'few' WHEN read < cached THEN 'some' ELSE 'all' END || ' read'
-    || CASE WHEN plan ~ '"Blocks Skipped": [1-9]' THEN ', skips' ELSE '' END
-    || CASE WHEN plan ~ '"Blocks Loaded": [1-9]' THEN ', loads' ELSE '' END
-    || CASE WHEN plan ~ '"Blocks Loose": [1-9]' THEN ', loose' ELSE '' END;
-END $$;
-
 -- Before and after the query ran twice: what was read, and whether it answers as PostgreSQL does.
 CREATE FUNCTION try(query text, OUT first text, OUT outcome text, OUT again text, OUT last text)
 LANGUAGE plpgsql AS $$
 BEGIN
-  first := blocks(query);
+  first := gpuscan_test.scanned(query);
   outcome := gpuscan_test.same(query);
-  again := blocks(query);
+  again := gpuscan_test.scanned(query);
   last := gpuscan_test.same(query);
 END $$;
 
@@ -163,7 +145,7 @@ ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (5000) TO (100000);
 INSERT INTO p SELECT i, i * 7 % 10007 FROM generate_series(1, 10000) i;
 VACUUM p1, p2;
 SELECT * FROM try('SELECT p, tableoid::regclass FROM p WHERE v = 77 OR v = 177');
-SELECT blocks('SELECT * FROM p1 WHERE v = 77 OR v = 177'), blocks('SELECT * FROM p2 WHERE v = 77 OR v = 177');
+SELECT gpuscan_test.scanned('SELECT * FROM p1 WHERE v = 77 OR v = 177'), gpuscan_test.scanned('SELECT * FROM p2 WHERE v = 77 OR v = 177');
 CREATE TABLE parent (id int, v int) WITH (autovacuum_enabled = off);
 CREATE TABLE child (pad text) INHERITS (parent) WITH (autovacuum_enabled = off);
 INSERT INTO parent SELECT i, i FROM generate_series(1, 10000) i;
@@ -187,7 +169,7 @@ SELECT * FROM try('SELECT id FROM m WHERE v IN (10, 28000, 30001)');
 -- Security barriers: what a policy hides is not seen by a function that leaks
 CREATE FUNCTION leak(int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN RAISE NOTICE 'saw %', $1; RETURN true; END $$;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT * FROM parent WHERE v = 77;
-SELECT blocks('SELECT * FROM barrier WHERE leak(id)');
+SELECT gpuscan_test.scanned('SELECT * FROM barrier WHERE leak(id)');
 SELECT * FROM barrier WHERE leak(id);
 
 -- Whatever fails, PostgreSQL goes on: with the replaced plan, or after the first row by itself

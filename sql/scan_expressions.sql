@@ -6,27 +6,11 @@ SET enable_indexscan = off;
 SET enable_bitmapscan = off;
 SET max_parallel_workers_per_gather = 0;
 
--- How much of the table the cache answered, how much was read, and whether PostgreSQL evaluated expressions for the cache.
-CREATE FUNCTION source(query text) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-  plan text := gpuscan_test.plan(query, 'ANALYZE, TIMING OFF, SUMMARY OFF,');
-  cached bigint := substring(plan FROM '"Blocks Cached": (\d+)');
-  read bigint := substring(plan FROM '"Blocks Read": (\d+)');
-BEGIN
-  IF plan NOT LIKE '%GpuScan%' THEN
-    RETURN 'not ours';
-  END IF;
-  RETURN CASE WHEN cached = 0 THEN 'none' WHEN read <= cached THEN 'all' ELSE 'some' END || ' cached, '
-    || CASE WHEN read = 0 THEN 'nothing' WHEN read * 10 < cached THEN 'few' WHEN read < cached THEN 'some' ELSE 'all' END || ' read'
-    || CASE WHEN plan ~ '"Tuples Evaluated": [1-9]' THEN ', evaluates' ELSE '' END
-    || CASE WHEN plan ~ '"Blocks Loose": [1-9]' THEN ', loose' ELSE '' END;
-END $$;
 CREATE FUNCTION try(query text, OUT outcome text, OUT again text, OUT last text)
 LANGUAGE plpgsql AS $$
 BEGIN
   outcome := gpuscan_test.same(query);
-  again := source(query);
+  again := gpuscan_test.scanned(query);
   last := gpuscan_test.same(query);
 END $$;
 
@@ -38,19 +22,19 @@ ALTER TABLE t DROP COLUMN gone;
 
 ANALYZE t;
 -- Nothing is all-visible yet: PostgreSQL evaluates the conditions where they are
-SELECT source('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''') FROM generate_series(1, 2);
+SELECT gpuscan_test.scanned('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''') FROM generate_series(1, 2);
 SELECT gpuscan_test.same('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''');
 VACUUM ANALYZE t;
 -- first evaluated, then sought, by another constant too
-SELECT source('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''');
-SELECT source('SELECT * FROM t WHERE lower(email) = ''user7777@example77.com''');
+SELECT gpuscan_test.scanned('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''');
+SELECT gpuscan_test.scanned('SELECT * FROM t WHERE lower(email) = ''user7777@example77.com''');
 SELECT * FROM gpuscan_test.check('SELECT * FROM t WHERE lower(email) = ''user77@example77.com''', 'SELECT * FROM t WHERE lower(email) = ''User77@example77.com''', 'SELECT * FROM t WHERE lower(email) IN (''user5@example5.com'', ''user29000@example300.com'')');
 EXPLAIN (COSTS OFF) SELECT id FROM t WHERE lower(email) = 'user77@example77.com' AND y > 5;
 SELECT m[1] AS counter FROM regexp_matches(gpuscan_test.plan('SELECT count(*) FROM (SELECT FROM t WHERE a || b = ''none'' OFFSET 0) q', 'ANALYZE, TIMING OFF, SUMMARY OFF,'),
   '(Blocks (?:Cached|Read|Loaded|Loose|Skipped)": \d+|Tuples Evaluated": \d+)', 'g') m;
 -- and one that an aggregation has loaded
 SELECT count(*) FROM t WHERE reverse(email) = 'moc';
-SELECT source('SELECT * FROM t WHERE reverse(email) = ''moc.77elpmaxE@7777resU''');
+SELECT gpuscan_test.scanned('SELECT * FROM t WHERE reverse(email) = ''moc.77elpmaxE@7777resU''');
 SELECT * FROM try('SELECT * FROM t WHERE a || b LIKE ''a77B1%''');
 SELECT * FROM try('SELECT id FROM t WHERE a || b IS NULL AND y < 5');
 SELECT * FROM try('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
@@ -104,7 +88,7 @@ UPDATE t SET doc = '{"user": 17}' WHERE id IN (8000, 9000);
 DELETE FROM t WHERE id BETWEEN 7000 AND 7100;
 SELECT * FROM try('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
 VACUUM t;
-SELECT source('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
+SELECT gpuscan_test.scanned('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
 SELECT * FROM try('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
 VACUUM FREEZE t;
 SELECT * FROM try('SELECT id FROM t WHERE doc ->> ''user'' = ''17''');
@@ -126,7 +110,7 @@ ALTER TABLE t ADD COLUMN c text DEFAULT 'third';
 SELECT * FROM try('SELECT id FROM t WHERE a || c = ''a77first''');
 SELECT * FROM try('SELECT id FROM t WHERE a || c = ''a77third''');
 ALTER TABLE t RENAME a TO aa;
-SELECT source('SELECT id FROM t WHERE aa || c = ''a78third''');
+SELECT gpuscan_test.scanned('SELECT id FROM t WHERE aa || c = ''a78third''');
 TRUNCATE t;
 SELECT * FROM try('SELECT id FROM t WHERE aa || c = ''a78third''');
 CREATE TABLE empty (a text, b text);
@@ -138,7 +122,7 @@ INSERT INTO e SELECT i, i % 2, CASE WHEN i IN (4000, 29999) THEN 'none' ELSE i::
 VACUUM ANALYZE e;
 SELECT * FROM try('SELECT id FROM e WHERE s::int = 77');
 SELECT * FROM try('SELECT id FROM e WHERE id < 3000 AND s::int = 77');
-SELECT source('SELECT id FROM e WHERE id NOT IN (4000, 29999) AND s::int = 77');
+SELECT gpuscan_test.scanned('SELECT id FROM e WHERE id NOT IN (4000, 29999) AND s::int = 77');
 SELECT * FROM try('SELECT id FROM e WHERE id NOT IN (4000, 29999) AND s::int = 77');
 SELECT * FROM try('SELECT id FROM e WHERE s <> ''none'' AND (s::int = 77 OR s::int > 29990)');
 SELECT * FROM try('SELECT id FROM e WHERE s::int = 77 LIMIT 1');
@@ -148,7 +132,7 @@ SELECT * FROM try('SELECT id FROM e WHERE 1 / (length(s || k) - 2) = 1');
 SELECT * FROM try('SELECT id FROM e WHERE id > 9 AND 10 / (length(s || k) - 2) = 3');
 -- all of them
 SELECT * FROM try('SELECT id FROM e WHERE id < 0 AND (''x'' || s)::int = 77');
-SELECT source('SELECT id FROM e WHERE id < 0 AND (''x'' || s)::int = 77');
+SELECT gpuscan_test.scanned('SELECT id FROM e WHERE id < 0 AND (''x'' || s)::int = 77');
 -- the only row of its range
 CREATE TABLE one AS SELECT 1 AS id, 'none' AS s;
 VACUUM ANALYZE one;
@@ -157,7 +141,7 @@ SELECT * FROM try('SELECT id FROM one WHERE id > 1 AND (s || id)::int = 77');
 -- those that are too large
 SELECT * FROM try('SELECT id FROM e WHERE repeat(s || pad, CASE id WHEN 77 THEN 10000 ELSE 1 END) ~ ''^77x''');
 SELECT * FROM try('SELECT id FROM e WHERE repeat(s || pad, 5) = repeat(''77'' || pad, 5)');
-SELECT source('SELECT id FROM e WHERE repeat(s || pad, 5) = repeat(''77'' || pad, 5)');
+SELECT gpuscan_test.scanned('SELECT id FROM e WHERE repeat(s || pad, 5) = repeat(''77'' || pad, 5)');
 -- several processes
 SELECT gpuscan_evict('e') > 0 AS evicted;
 SET force_parallel_mode = on;
@@ -187,7 +171,7 @@ ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (5000) TO (100000);
 INSERT INTO p SELECT i, 's' || i % 3000, 'x' || i % 7 FROM generate_series(1, 20000) i;
 VACUUM ANALYZE p1, p2;
 SELECT * FROM try('SELECT p, tableoid::regclass FROM p WHERE s || x = ''s77x0''');
-SELECT source('SELECT * FROM p2 WHERE s || x = ''s78x0''');
+SELECT gpuscan_test.scanned('SELECT * FROM p2 WHERE s || x = ''s78x0''');
 
 -- Not cached: PostgreSQL's
 CREATE UNLOGGED TABLE u AS SELECT i, 'a' || i AS s FROM generate_series(1, 2000) i;
@@ -234,7 +218,7 @@ SELECT id FROM e WHERE s || k = '781';
 SELECT whose('SELECT id FROM e WHERE s || k = ''791''');
 -- one that finds something everywhere is read by PostgreSQL's plan
 SELECT whose('SELECT id FROM e WHERE left(s, 0) || k = ''1''');
-SELECT source('SELECT id FROM e WHERE left(s, 0) || k = ''1''');
+SELECT gpuscan_test.scanned('SELECT id FROM e WHERE left(s, 0) || k = ''1''');
 SELECT whose('SELECT id FROM e WHERE left(s, 0) || k = ''0''');
 -- one that cannot be cached is no investment in the end
 SELECT whose('SELECT id FROM e WHERE (''x'' || s)::int = 77');
