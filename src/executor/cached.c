@@ -456,17 +456,9 @@ gpuscan_feed_wants_to_ask(const GpuScanFeed *feed)
 	return !gpuscan_feed_is_planned(feed) && !feed->search->asked;
 }
 
-/* Before parts are added to the plan, whose reader may have asked for more of them in vain. */
+/* Parts have been added to the plan. */
 static void
-begin_extension(GpuScanSearch *search)
-{
-	GpuScanHeapPlan *plan = search->subject.plan;
-
-	pg_atomic_write_u32(&plan->next, Min(pg_atomic_read_u32(&plan->next), plan->nparts));
-}
-
-static void
-end_extension(GpuScanFeed *feed)
+extend_reader(GpuScanFeed *feed)
 {
 	feed->plans[0] = feed->search->subject.plan;
 	if (feed->reader != NULL)
@@ -500,10 +492,9 @@ gpuscan_feed_ask(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		search->ahead = 1;
 	else
 	{
-		begin_extension(search);
 		plan_unseen(&search->inquiry, &search->subject, gpuscan_client_lookup(batch, &lsns));
 		search->map_page++;
-		end_extension(feed);
+		extend_reader(feed);
 	}
 	gpuscan_client_release(feed->client, batch);
 }
@@ -558,7 +549,6 @@ gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	uint32 max_pages;
 
 	search->asked = false;
-	begin_extension(search);
 	if (gpuscan_client_is_survey(batch))
 	{
 		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
@@ -574,7 +564,7 @@ gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		plan_lookup(search, lookup, hits);
 	}
 	count_tiers(feed, question);
-	end_extension(feed);
+	extend_reader(feed);
 	MemoryContextSwitchTo(old);
 }
 
@@ -586,7 +576,6 @@ gpuscan_feed_plan_rest(GpuScanFeed *feed)
 
 	if (gpuscan_feed_is_planned(feed))
 		return;
-	begin_extension(search);
 	for (uint32 range = search->map_page * GPUSCAN_MAP_RANGES;
 		 range < search->nmap_pages * GPUSCAN_MAP_RANGES; range++)
 	{
@@ -596,6 +585,6 @@ gpuscan_feed_plan_rest(GpuScanFeed *feed)
 			plan_to_read(&search->inquiry, &search->subject, range, blocks, false);
 	}
 	search->map_page = search->nmap_pages;
-	end_extension(feed);
+	extend_reader(feed);
 	MemoryContextSwitchTo(old);
 }
