@@ -86,6 +86,20 @@ is_any(const uint64 *blocks)
 	return any != 0;
 }
 
+/* Whether the service wants to see LSNs of heap pages. */
+static bool
+wants_lsns(const GpuScanCacheLookup *lookup)
+{
+	uint64 any = 0;
+
+	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	{
+		if (!lookup->whole[i / GPUSCAN_PIECE_RANGES])
+			any |= lookup->verify[i];
+	}
+	return any != 0;
+}
+
 /* ---- the plan ---- */
 
 static void
@@ -118,9 +132,10 @@ plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answ
 	{
 		uint32 range = answer->question.map_page * GPUSCAN_MAP_RANGES + i;
 		uint64 blocks = gpuscan_heap_range_blocks(range, subject->nblocks);
-		uint64 cached = answer->whole ? answer->visible[i] : answer->cached[i];
+		bool whole = answer->whole[i / GPUSCAN_PIECE_RANGES];
+		uint64 cached = whole ? answer->visible[i] : answer->cached[i];
 		/* pages that are not pushed load nothing */
-		bool load = !answer->whole && answer->load[i] && !feed->only_asks;
+		bool load = !whole && answer->load[i] && !feed->only_asks;
 
 		feed->counters.cached += pg_popcount64(blocks & cached);
 		if (hits != NULL)
@@ -194,6 +209,11 @@ ask_lookup(const Inquiry *inquiry, const Question *question, bool more, GpuScanC
 	{
 		*lookup = *question->answer;
 		pfree(question->answer);
+		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+		{
+			if (lookup->whole[i / GPUSCAN_PIECE_RANGES])
+				lookup->verify[i] = 0;
+		}
 		lookup->with_lsns = true;
 		lookup->question.more = more;
 		lookup->question.finish = false;
@@ -233,7 +253,7 @@ take_survey(Inquiry *inquiry, Subject *subject, const GpuScanCacheSurvey *survey
 static void
 take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup)
 {
-	if (!lookup->whole && is_any(lookup->verify))
+	if (wants_lsns(lookup))
 	{
 		GpuScanCacheLookup *copy = palloc(sizeof(GpuScanCacheLookup));
 
@@ -249,7 +269,7 @@ static void
 plan_unseen(Inquiry *inquiry, Subject *subject, GpuScanCacheLookup *lookup)
 {
 	/* none of no blocks */
-	lookup->whole = true;
+	memset(lookup->whole, true, sizeof(lookup->whole));
 	plan_map_page(inquiry, subject, lookup, NULL);
 }
 
@@ -526,7 +546,7 @@ plan_lookup(GpuScanSearch *search, const GpuScanCacheLookup *lookup, const uint6
 {
 	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
 		search->hits[i] |= hits[i];
-	if (!lookup->whole && is_any(lookup->verify))
+	if (wants_lsns(lookup))
 	{
 		search->answer = palloc(sizeof(GpuScanCacheLookup));
 		*search->answer = *lookup;
