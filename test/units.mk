@@ -21,7 +21,7 @@ sources = $(wildcard test/unit/*.c)
 is_program = '^(int )?main *[(]'
 programs = $(shell grep -lE $(is_program) /dev/null $(sources))
 helpers = $(filter-out $(programs),$(sources))
-objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources))
+objects = $(patsubst %.c,$(out)/%.o,$(library) $(sources) bench/device/clicks.c)
 
 # A driver and a compiler without a GPU; who has loaded one gets it by its soname again.
 fakes = $(out)/fake/libcuda.so.1 $(out)/fake/libnvrtc.so.13
@@ -31,13 +31,17 @@ emulators = $(subst /fake/,/emulated/,$(fakes))
 emulated = test/fake_cuda/cuda.c test/fake_cuda/stubs.c $(wildcard test/emulated_cuda/*.c)
 
 .PHONY: all emulated
-all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs)) $(fakes)
+all: $(patsubst test/unit/%.c,$(out)/bin/%,$(programs)) $(fakes) $(out)/clicks
 emulated: all $(emulators)
 
 .PRECIOUS: $(out)/%.o
 
 $(out)/bin/%: $(out)/test/unit/%.o $(patsubst %.c,$(out)/%.o,$(helpers)) $(out)/library.a
 	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+
+# for hosts with a GPU; here it has to compile
+$(out)/clicks: $(out)/bench/device/clicks.o $(out)/library.a
 	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(out)/library.a: $(patsubst %.c,$(out)/%.o,$(library))

@@ -392,7 +392,13 @@ cached_ranges(const GpuScanProgram *program)
 			theirs[i] = dictionaries[GPUSCAN_INPUTS(program)[i].column];
 		}
 		*rows = (GpuScanRows){0, (uint16_t) inputs[0]->nrows};
-		ranges[r] = (GpuScanCachedRange){1, GPUSCAN_RANGE_BLOCKS, rows, inputs, theirs};
+		ranges[r] = (GpuScanCachedRange){
+			.nruns = 1,
+			.nblocks = GPUSCAN_RANGE_BLOCKS,
+			.runs = rows,
+			.chunks = inputs,
+			.dictionaries = theirs,
+		};
 	}
 	return ranges;
 }
