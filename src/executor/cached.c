@@ -86,6 +86,20 @@ is_any(const uint64 *blocks)
 	return any != 0;
 }
 
+/* Whether the service wants to see LSNs of heap pages. */
+static bool
+wants_lsns(const GpuScanCacheLookup *lookup)
+{
+	uint64 any = 0;
+
+	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	{
+		if (!lookup->whole[i / GPUSCAN_PIECE_RANGES])
+			any |= lookup->verify[i];
+	}
+	return any != 0;
+}
+
 /* ---- the plan ---- */
 
 static void
@@ -118,9 +132,10 @@ plan_map_page(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *answ
 	{
 		uint32 range = answer->question.map_page * GPUSCAN_MAP_RANGES + i;
 		uint64 blocks = gpuscan_heap_range_blocks(range, subject->nblocks);
-		uint64 cached = answer->whole ? answer->visible[i] : answer->cached[i];
+		bool whole = answer->whole[i / GPUSCAN_PIECE_RANGES];
+		uint64 cached = whole ? answer->visible[i] : answer->cached[i];
 		/* pages that are not pushed load nothing */
-		bool load = !answer->whole && answer->load[i] && !feed->only_asks;
+		bool load = !whole && answer->load[i] && !feed->only_asks;
 
 		feed->counters.cached += pg_popcount64(blocks & cached);
 		if (hits != NULL)
@@ -194,6 +209,11 @@ ask_lookup(const Inquiry *inquiry, const Question *question, bool more, GpuScanC
 	{
 		*lookup = *question->answer;
 		pfree(question->answer);
+		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+		{
+			if (lookup->whole[i / GPUSCAN_PIECE_RANGES])
+				lookup->verify[i] = 0;
+		}
 		lookup->with_lsns = true;
 		lookup->question.more = more;
 		lookup->question.finish = false;
@@ -233,7 +253,7 @@ take_survey(Inquiry *inquiry, Subject *subject, const GpuScanCacheSurvey *survey
 static void
 take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup)
 {
-	if (!lookup->whole && is_any(lookup->verify))
+	if (wants_lsns(lookup))
 	{
 		GpuScanCacheLookup *copy = palloc(sizeof(GpuScanCacheLookup));
 
@@ -249,7 +269,7 @@ static void
 plan_unseen(Inquiry *inquiry, Subject *subject, GpuScanCacheLookup *lookup)
 {
 	/* none of no blocks */
-	lookup->whole = true;
+	memset(lookup->whole, true, sizeof(lookup->whole));
 	plan_map_page(inquiry, subject, lookup, NULL);
 }
 
@@ -456,17 +476,9 @@ gpuscan_feed_wants_to_ask(const GpuScanFeed *feed)
 	return !gpuscan_feed_is_planned(feed) && !feed->search->asked;
 }
 
-/* Before parts are added to the plan, whose reader may have asked for more of them in vain. */
+/* Parts have been added to the plan. */
 static void
-begin_extension(GpuScanSearch *search)
-{
-	GpuScanHeapPlan *plan = search->subject.plan;
-
-	pg_atomic_write_u32(&plan->next, Min(pg_atomic_read_u32(&plan->next), plan->nparts));
-}
-
-static void
-end_extension(GpuScanFeed *feed)
+extend_reader(GpuScanFeed *feed)
 {
 	feed->plans[0] = feed->search->subject.plan;
 	if (feed->reader != NULL)
@@ -500,10 +512,9 @@ gpuscan_feed_ask(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		search->ahead = 1;
 	else
 	{
-		begin_extension(search);
 		plan_unseen(&search->inquiry, &search->subject, gpuscan_client_lookup(batch, &lsns));
 		search->map_page++;
-		end_extension(feed);
+		extend_reader(feed);
 	}
 	gpuscan_client_release(feed->client, batch);
 }
@@ -535,7 +546,7 @@ plan_lookup(GpuScanSearch *search, const GpuScanCacheLookup *lookup, const uint6
 {
 	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
 		search->hits[i] |= hits[i];
-	if (!lookup->whole && is_any(lookup->verify))
+	if (wants_lsns(lookup))
 	{
 		search->answer = palloc(sizeof(GpuScanCacheLookup));
 		*search->answer = *lookup;
@@ -558,7 +569,6 @@ gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch)
 	uint32 max_pages;
 
 	search->asked = false;
-	begin_extension(search);
 	if (gpuscan_client_is_survey(batch))
 	{
 		const GpuScanCacheSurvey *survey = gpuscan_client_survey(batch, &max_pages);
@@ -574,7 +584,7 @@ gpuscan_feed_take_answer(GpuScanFeed *feed, GpuScanClientBatch *batch)
 		plan_lookup(search, lookup, hits);
 	}
 	count_tiers(feed, question);
-	end_extension(feed);
+	extend_reader(feed);
 	MemoryContextSwitchTo(old);
 }
 
@@ -586,7 +596,6 @@ gpuscan_feed_plan_rest(GpuScanFeed *feed)
 
 	if (gpuscan_feed_is_planned(feed))
 		return;
-	begin_extension(search);
 	for (uint32 range = search->map_page * GPUSCAN_MAP_RANGES;
 		 range < search->nmap_pages * GPUSCAN_MAP_RANGES; range++)
 	{
@@ -596,6 +605,6 @@ gpuscan_feed_plan_rest(GpuScanFeed *feed)
 			plan_to_read(&search->inquiry, &search->subject, range, blocks, false);
 	}
 	search->map_page = search->nmap_pages;
-	end_extension(feed);
+	extend_reader(feed);
 	MemoryContextSwitchTo(old);
 }

@@ -116,7 +116,16 @@ extern void gpuscan_heap_close(GpuScanHeapReader *reader);
 extern bool gpuscan_heap_is_cacheable(Relation rel);
 
 /* The blocks of a range that a relation of so many blocks has. */
-extern uint64 gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks);
+static inline uint64
+gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks)
+{
+	BlockNumber first = gpuscan_range_first_block(range);
+	BlockNumber end = Min(nblocks, gpuscan_range_first_block(range + 1));
+
+	if (first >= end)
+		return 0;
+	return ~UINT64CONST(0) >> (GPUSCAN_RANGE_BLOCKS - (end - first));
+}
 
 /* The blocks that a relation of so many has in a page of the map. */
 static inline uint32

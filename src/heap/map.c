@@ -47,7 +47,10 @@ range_bits(Page page, uint32 range)
 	uint64 words[2] = {0};
 	uint32 left = GPUSCAN_MAP_BLOCKS / 4 - range * (GPUSCAN_RANGE_BLOCKS / 4);
 
-	memcpy(words, bits, Min(left, sizeof(words)));
+	if (left >= sizeof(words))
+		memcpy(words, bits, sizeof(words));
+	else
+		memcpy(words, bits, left);
 	return even_bits(words[0]) | even_bits(words[1]) << 32;
 }
 
@@ -59,17 +62,6 @@ gpuscan_heap_is_cacheable(Relation rel)
 		   rel->rd_createSubid == InvalidSubTransactionId &&
 		   rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId &&
 		   !OldSnapshotThresholdActive();
-}
-
-uint64
-gpuscan_heap_range_blocks(uint32 range, BlockNumber nblocks)
-{
-	BlockNumber first = gpuscan_range_first_block(range);
-	BlockNumber end = Min(nblocks, gpuscan_range_first_block(range + 1));
-
-	if (first >= end)
-		return 0;
-	return ~UINT64CONST(0) >> (GPUSCAN_RANGE_BLOCKS - (end - first));
 }
 
 /* Whether the first n blocks of a map page are all-visible. */

@@ -62,8 +62,8 @@
 #define PREFETCH_LINES 8
 #define LINE_SIZE 64
 
-/* How far ahead of loose pages: each may be a part of its own */
-#define PARTS_AHEAD 4
+/* Blocks whose parts are taken from a plan at once, if they are few */
+#define BLOCKS_AT_ONCE 16
 
 /* Of a plan whose loose pages are remembered; more would be forgotten before they are read again */
 #define MAX_REMEMBERED_BLOCKS 16384
@@ -80,6 +80,8 @@ struct GpuScanHeapReader
 	GpuScanHeapPlan *plan;
 	bool remember; /* what is seen of loose pages */
 	bool takes_kept;
+	uint32 part;			  /* the next of those that are ours */
+	uint32 end;				  /* of them */
 	uint32 range;			  /* of the part that is being read */
 	uint64 left;			  /* its blocks that are left */
 	bool load;				  /* it is for the cache */
@@ -133,48 +135,74 @@ begin_load(GpuScanHeapReader *reader)
 }
 
 /*
- * Asks for the memory that read_loose() will look at of pages that it remembers, some
- * parts of the plan ahead.
+ * Asks for the memory that read_loose() will look at of the pages of our parts that are remembered: of
+ * all of them before the first is locked.  A lock waits until the processor has found the addresses of
+ * what it was asked for, which takes long; many at once it finds side by side.
  */
 static void
-prefetch_remembered(const GpuScanHeapReader *reader, uint32 part)
+prefetch_remembered(const GpuScanHeapReader *reader)
 {
-	const GpuScanHeapPlan *plan = reader->plan;
-	uint64 left;
-
-	if (!reader->remember || part >= plan->nparts || plan->parts[part].load)
-		return;
-	for (left = plan->parts[part].blocks; left != 0; left &= left - 1)
+	for (uint32 part = reader->part; part < reader->end; part++)
 	{
-		BlockNumber block =
-			gpuscan_range_first_block(plan->parts[part].range) + pg_rightmost_one_pos64(left);
-		const GpuScanLoosePage *known = gpuscan_loose_recall(reader->scan->rs_base.rs_rd, block);
+		const GpuScanHeapPart *from = &reader->plan->parts[part];
 
-		if (known == NULL)
-			continue;
-		__builtin_prefetch(GetBufferDescriptor(known->buffer - 1));
-		__builtin_prefetch(BufferGetBlock(known->buffer));
+		for (uint64 left = from->load ? 0 : from->blocks; left != 0; left &= left - 1)
+		{
+			BlockNumber block =
+				gpuscan_range_first_block(from->range) + pg_rightmost_one_pos64(left);
+			const GpuScanLoosePage *known =
+				gpuscan_loose_recall(reader->scan->rs_base.rs_rd, block);
+
+			if (known == NULL)
+				continue;
+			__builtin_prefetch(GetBufferDescriptor(known->buffer - 1));
+			__builtin_prefetch(BufferGetBlock(known->buffer));
+		}
 	}
+}
+
+/* Takes the plan's next part, or a few that have not many blocks.  False: none is left. */
+static bool
+take_parts(GpuScanHeapReader *reader)
+{
+	GpuScanHeapPlan *plan = reader->plan;
+	uint32 first = pg_atomic_read_u32(&plan->next);
+	uint32 end;
+
+	do
+	{
+		int nblocks = 0;
+
+		end = first;
+		while (end < plan->nparts && (end == first || nblocks < BLOCKS_AT_ONCE))
+			nblocks += pg_popcount64(plan->parts[end++].blocks);
+		if (end == first)
+			return false;
+	} while (!pg_atomic_compare_exchange_u32(&plan->next, &first, end));
+
+	reader->part = first;
+	reader->end = end;
+	if (reader->remember)
+		prefetch_remembered(reader);
+	return true;
 }
 
 /* The next block of the plan */
 static BlockNumber
 next_planned_block(GpuScanHeapReader *reader)
 {
-	GpuScanHeapPlan *plan = reader->plan;
+	const GpuScanHeapPart *part;
 	int i;
 
 	while (reader->left == 0)
 	{
-		uint32 part = pg_atomic_fetch_add_u32(&plan->next, 1);
-
 		reader->load = false;
-		if (part >= plan->nparts)
+		if (reader->part == reader->end && !take_parts(reader))
 			return InvalidBlockNumber;
-		reader->range = plan->parts[part].range;
-		reader->left = plan->parts[part].blocks;
-		reader->load = plan->parts[part].load && reader->left != 0;
-		prefetch_remembered(reader, part + PARTS_AHEAD);
+		part = &reader->plan->parts[reader->part++];
+		reader->range = part->range;
+		reader->left = part->blocks;
+		reader->load = part->load && reader->left != 0;
 		if (reader->load)
 			begin_load(reader);
 	}
@@ -260,20 +288,24 @@ take_line_pointers(GpuScanHeapReader *reader, Page page, const OffsetNumber **of
 	}
 }
 
-/* Pins a block, which may be in that buffer, and lets interrupts in. */
+/*
+ * Pins a block, and lets interrupts in.  It may be in the buffer that is remembered, else in the one
+ * behind the last, and then so may the next block be.
+ */
 static Buffer
-pin_block(GpuScanHeapReader *reader, BlockNumber block, Buffer guess)
+pin_block(GpuScanHeapReader *reader, BlockNumber block, const GpuScanLoosePage *known)
 {
 	HeapScanDesc scan = reader->scan;
 	Buffer buffer;
 
 	CHECK_FOR_INTERRUPTS();
-	buffer = pin_guess(scan->rs_base.rs_rd, block, guess);
+	buffer =
+		pin_guess(scan->rs_base.rs_rd, block, known != NULL ? known->buffer : reader->last + 1);
 	if (!BufferIsValid(buffer))
 		buffer = ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
 									scan->rs_strategy);
 	reader->last = buffer;
-	if (!BufferIsLocal(buffer))
+	if (known == NULL && !BufferIsLocal(buffer))
 		prefetch_buffer(buffer + 1);
 	return buffer;
 }
@@ -290,7 +322,7 @@ read_settled(GpuScanHeapReader *reader, BlockNumber block, GpuScanHeapPage *out,
 	Page page;
 	bool settled;
 
-	out->buffer = pin_block(reader, block, reader->last + 1);
+	out->buffer = pin_block(reader, block, NULL);
 	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(out->buffer);
 	TestForOldSnapshot(scan->rs_base.rs_snapshot, rel, page);
@@ -364,7 +396,7 @@ read_loose(GpuScanHeapReader *reader, BlockNumber block, GpuScanLoosePage *known
 	GpuScanLoosePage found;
 	bool is_known;
 
-	out->buffer = pin_block(reader, block, known != NULL ? known->buffer : reader->last + 1);
+	out->buffer = pin_block(reader, block, known);
 	heap_page_prune_opt(rel, out->buffer);
 	LockBuffer(out->buffer, BUFFER_LOCK_SHARE);
 	TestForOldSnapshot(snapshot, rel, BufferGetPage(out->buffer));

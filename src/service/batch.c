@@ -98,7 +98,7 @@ gpuscan_client_add_kept(GpuScanClientBatch *batch, uint32 layout, BlockNumber bl
 uint32
 gpuscan_client_num_kept(const GpuScanClientBatch *batch)
 {
-	return batch->nkept;
+	return batch->shared->nmissing > 0 || batch->shared->ndeferred > 0 ? batch->nkept : 0;
 }
 
 GpuScanClientKept
@@ -112,7 +112,8 @@ gpuscan_client_kept(const GpuScanClientBatch *batch, uint32 i)
 		.lsn = kept->lsn,
 		.ntuples = kept->ntuples,
 		.missing = kept->missing,
-		.deferred = batch->shared->ndeferred > 0 && !kept->missing ? kept->deferred : NULL,
+		.deferred =
+			batch->shared->ndeferred > 0 && !kept->missing ? batch->shared->deferred[i] : NULL,
 	};
 }
 

@@ -98,22 +98,25 @@ keep(GpuScanTakenBlocks *taken, const GpuScanCacheUse *use, GpuScanChannelBlock 
 
 /* Makes the device's block of a page that it keeps; false if it does not. */
 static bool
-take_kept(GpuScanTakenBlocks *taken, const GpuScanCacheUse *use, GpuScanChannelKept *kept,
-		  GpuScanBlock *block)
+take_kept(GpuScanTakenBlocks *taken, const GpuScanCacheUse *use, GpuScanChannelBatch *batch,
+		  uint32 i, GpuScanBlock *block)
 {
-	GpuScanChannelKept from = *kept;
+	GpuScanChannelKept from = batch->kept[i];
 	GpuScanKeptPage page = {
 		.block = from.block, .ntuples = from.ntuples, .lsn = from.lsn, .number = from.kept};
 	uint64 place = gpuscan_cache_use_kept(use, from.layout, &page);
 
-	kept->missing = place == 0;
 	if (place == 0)
+	{
+		batch->kept[i].missing = true;
+		batch->nmissing++;
 		return false;
+	}
 	*block = (GpuScanBlock){
 		.size = BLCKSZ,
 		.ntuples = from.ntuples,
 		.layout = from.layout,
-		.deferred = kept->deferred,
+		.deferred = batch->deferred[i],
 		.kept = place,
 	};
 	taken->kept[taken->nkept++] = page.number;
@@ -144,6 +147,7 @@ gpuscan_blocks_take(GpuScanTakenBlocks *taken, GpuScanChannelBatch *batch, uint3
 
 	Assert(taken->nkept == 0);
 	taken->n = 0;
+	batch->nmissing = 0;
 	if (nblocks > GPUSCAN_BATCH_BLOCKS || nkept > GPUSCAN_BATCH_KEPT || nblocks + nkept == 0 ||
 		(nkept > 0 && use == NULL))
 		return "the number of a batch's blocks is wrong";
@@ -156,7 +160,7 @@ gpuscan_blocks_take(GpuScanTakenBlocks *taken, GpuScanChannelBatch *batch, uint3
 			keep(taken, use, &batch->blocks[taken->n], &taken->blocks[taken->n]);
 	}
 	for (uint32 i = 0; i < nkept; i++)
-		taken->n += take_kept(taken, use, &batch->kept[i], &taken->blocks[taken->n]);
+		taken->n += take_kept(taken, use, batch, i, &taken->blocks[taken->n]);
 	return NULL;
 }
 

@@ -83,8 +83,7 @@ typedef struct TableEntry
  * The pieces of a map page that segments are of: 0 is the whole page; where that has loose
  * blocks, so that it will change again, it is cut into others.
  */
-#define GPUSCAN_PIECE_RANGES 64
-#define GPUSCAN_PIECES (1 + (GPUSCAN_MAP_RANGES + GPUSCAN_PIECE_RANGES - 1) / GPUSCAN_PIECE_RANGES)
+#define GPUSCAN_PIECES (1 + GPUSCAN_MAP_PIECES)
 
 static inline uint32
 gpuscan_piece_first_range(uint32 piece)

@@ -118,7 +118,7 @@ answer_from_segment(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, Segment *s
 	bool whole = memcmp(segment->blocks, segment->visible, size) == 0;
 
 	count_answer(&lookup->question, segment);
-	if (!whole || segment->piece > 0)
+	if (!whole)
 	{
 		uint32 first = gpuscan_piece_first_range(segment->piece);
 		uint32 n = gpuscan_piece_ranges(segment->piece);
@@ -237,14 +237,19 @@ gpuscan_cache_lookup(GpuScanCacheUse *use, GpuScanCacheLookup *lookup, const XLo
 	if (lsns != NULL)
 		whole = look_at_ranges(use, lookup, 0, lsns);
 	else if (gpuscan_cache_count_first_blocks(lookup->visible, GPUSCAN_MAP_RANGES) > 0)
+	{
 		whole = look_up_piece(use, lookup, 0);
+		memset(lookup->whole, whole, sizeof(lookup->whole));
+	}
 	else
 	{
 		for (uint32 piece = 1; piece < GPUSCAN_PIECES; piece++)
-			whole &= look_up_piece(use, lookup, piece);
+		{
+			lookup->whole[piece - 1] = look_up_piece(use, lookup, piece);
+			whole &= lookup->whole[piece - 1];
+		}
 	}
-	lookup->whole = whole;
-	use->incomplete |= lookup->question.loose || !lookup->whole;
+	use->incomplete |= lookup->question.loose || !whole;
 	lookup->question.finished = is_finished(use, &lookup->question);
 	return true;
 }

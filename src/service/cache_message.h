@@ -75,6 +75,10 @@ typedef struct GpuScanCacheSurvey
 	GpuScanCacheMapPage pages[FLEXIBLE_ARRAY_MEMBER];
 } GpuScanCacheSurvey;
 
+/* A map page's ranges are answered in so many pieces: see cache_segment.c */
+#define GPUSCAN_PIECE_RANGES 64
+#define GPUSCAN_MAP_PIECES ((GPUSCAN_MAP_RANGES + GPUSCAN_PIECE_RANGES - 1) / GPUSCAN_PIECE_RANGES)
+
 typedef struct GpuScanCacheLookup
 {
 	GpuScanCacheQuestion question;
@@ -82,8 +86,8 @@ typedef struct GpuScanCacheLookup
 	XLogRecPtr map_lsn;
 	uint64 visible[GPUSCAN_MAP_RANGES];
 
-	/* The answer: if not `whole`, blocks in none of these are read as usual */
-	bool whole; /* all that are all-visible are cached; the rest need not be set */
+	/* The answer: blocks in none of these are read as usual */
+	bool whole[GPUSCAN_MAP_PIECES]; /* all that are all-visible are cached; the rest is not set */
 	uint64 verify[GPUSCAN_MAP_RANGES];
 	uint64 cached[GPUSCAN_MAP_RANGES];
 	bool load[GPUSCAN_MAP_RANGES]; /* the whole range */

@@ -43,8 +43,8 @@
 #define GPUSCAN_RING_BATCHES 8
 #define GPUSCAN_BATCH_BLOCKS 256
 
-/* Pages of a batch, besides, that the device is thought to keep */
-#define GPUSCAN_BATCH_KEPT 2048
+/* Pages of a batch, besides, that the device is thought to keep: it works on them while the backend goes on */
+#define GPUSCAN_BATCH_KEPT 512
 
 /* Tuples of one block, and of a batch: most pages hold fewer than they could */
 #define GPUSCAN_BLOCK_TUPLES MaxHeapTuplesPerPage
@@ -106,9 +106,6 @@ typedef struct GpuScanChannelKept
 	uint32 ntuples;
 	XLogRecPtr lsn;
 	bool missing; /* the answer: it has to be read */
-
-	/* If any tuple of the batch is deferred: those of the page */
-	uint64 deferred[(GPUSCAN_BLOCK_TUPLES + 63) / 64];
 } GpuScanChannelKept;
 
 typedef enum GpuScanBatchKind
@@ -138,8 +135,12 @@ typedef struct GpuScanChannelBatch
 	uint32 ndeferred; /* tuples, once it is done */
 	uint32 nblocks;
 	uint32 nkept;
+	uint32 nmissing; /* of them, once it is done */
 	GpuScanChannelBlock blocks[GPUSCAN_BATCH_BLOCKS];
 	GpuScanChannelKept kept[GPUSCAN_BATCH_KEPT];
+
+	/* Of each of them, if any tuple of the batch is deferred: its tuples that are */
+	uint64 deferred[GPUSCAN_BATCH_KEPT][(GPUSCAN_BLOCK_TUPLES + 63) / 64];
 	uint8 outcome[GPUSCAN_BATCH_TUPLES];
 	char items[GPUSCAN_BATCH_ITEMS] pg_attribute_aligned(PG_CACHE_LINE_SIZE);
 	char staging[GPUSCAN_BATCH_STAGING] pg_attribute_aligned(PG_CACHE_LINE_SIZE);

@@ -202,7 +202,7 @@ extern int gpuscan_client_num_blocks(const GpuScanClientBatch *batch);
 extern uint32 gpuscan_client_num_deferred(const GpuScanClientBatch *batch);
 extern GpuScanClientBlock gpuscan_client_block(const GpuScanClientBatch *batch, int i);
 
-/* Pages that were added with gpuscan_client_add_kept */
+/* Pages that were added with gpuscan_client_add_kept; 0 if there is nothing to say of any of them */
 extern uint32 gpuscan_client_num_kept(const GpuScanClientBatch *batch);
 extern GpuScanClientKept gpuscan_client_kept(const GpuScanClientBatch *batch, uint32 i);
 

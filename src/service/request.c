@@ -648,8 +648,13 @@ finish(Request *request)
 	}
 	request->finishing = true;
 	pg_atomic_write_u32(&request->slot->phase, GPUSCAN_PHASE_FINISHING);
-	return push_answers(request, true) &&
-		   succeeded(request, GPUSCAN_AT_FINISH, request->device->ops->finish(request->running));
+	if (!push_answers(request, true) ||
+		!succeeded(request, GPUSCAN_AT_FINISH, request->device->ops->finish(request->running)))
+		return false;
+
+	/* while the device finishes */
+	end_fills(request);
+	return true;
 }
 
 /* Fills the result areas that are empty. */
