@@ -30,6 +30,29 @@ load_clicks()
 # plan SETTINGS NAME [OPTION,]: of query NAME.
 plan() { sql -c "$1 EXPLAIN (${3-} COSTS OFF) $(cat "$clicks/$2.sql")"; }
 
+# ok NAME COMMAND...: a test of the command's status, with its output.
+ok()
+{
+	local name=$1 out
+
+	shift
+	if out=$("$@" 2>&1); then
+		echo "ok - $name${out:+: $out}"
+	else
+		echo "not ok - $name"
+		tail -n 20 <<< "$out" | sed 's/^/# /'
+	fi
+}
+
+# Whether query NAME is answered from columns alone.
+all_cached()
+{
+	local plan
+
+	plan=$(plan 'SET gpuscan.enabled = on;' "$1" ANALYZE,)
+	grep -q 'Blocks Cached' <<< "$plan" && ! grep -E 'Blocks (Read|Loose|Loaded)' <<< "$plan"
+}
+
 # same_answers SETTINGS NAME: compares the rows of query NAME, gpuscan off and on.
 same_answers()
 {

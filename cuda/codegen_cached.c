@@ -28,6 +28,9 @@
 #define MAX_SLOTS 4096
 #define MIN_SLOTS 64
 
+/* Of a slot's state, but for SLOT_READY */
+#define SLOT_BITS 31
+
 /*
  * Threads of a thread block, of which a multiprocessor holds four, or two with slots: 64 registers are left
  * for each, and for a block that waits for pages to come over the bus (launch.h)
@@ -99,6 +102,13 @@ behind_key(const GpuScanKey *key, uint32_t at)
 	return key_word(key, at) + (is_short(key->cls) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
 }
 
+/* Bits of a slot's state that say what of a key is 0; a text's place is only that of NULL. */
+static uint32_t
+zero_bits(const GpuScanKey *key)
+{
+	return key->cls == GPUSCAN_TEXT ? 0 : key->cls == GPUSCAN_I128 ? 2 : 1;
+}
+
 /* The same of states that are advanced 64 bits at a time */
 static bool
 is_long(const GpuScanAgg *agg)
@@ -113,15 +123,18 @@ place_slot(Generator *g)
 	const GpuScanProgram *p = g->program;
 	const GpuScanKey *keys = GPUSCAN_KEYS(p);
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
-	bool fits = p->nkeys > 0 && p->nkeys < 31;
+	bool fits = p->nkeys > 0;
+	uint32_t bits = p->nkeys;
 	uint32_t at = 2;
 
 	g->slot_keys = at;
 	for (int k = 0; k < p->nkeys; k++)
 	{
 		at = behind_key(&keys[k], at);
+		bits += zero_bits(&keys[k]);
 		fits &= keys[k].cls != GPUSCAN_TEXT || input_of(g, keys[k].reg) >= 0;
 	}
+	fits &= bits <= SLOT_BITS;
 	g->slot_count = at++;
 	for (int i = 0; i < p->naggs; i++)
 	{
@@ -232,6 +245,26 @@ emit_slot_mix(Generator *g)
 	EMIT("\t\treturn h;\n");
 }
 
+/* The bits of a slot's state: which keys are NULL, and behind those, which of their words are 0 */
+static void
+emit_slot_bits(Generator *g)
+{
+	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
+	int bit = g->program->nkeys;
+
+	EMIT("\tGS_MEMBER uint32_t slot_bits() const\n\t{\n\t\tuint32_t bits = nulls;\n");
+	for (int k = 0; k < g->program->nkeys; k++)
+	{
+		if (keys[k].cls == GPUSCAN_TEXT)
+			continue;
+		EMIT("\t\tbits |= %sk%d == 0 ? %uU : 0;\n", is_short(keys[k].cls) ? "(uint32_t) " : "", k,
+			 1U << bit++);
+		if (keys[k].cls == GPUSCAN_I128)
+			EMIT("\t\tbits |= h%d == 0 ? %uU : 0;\n", k, 1U << bit++);
+	}
+	EMIT("\t\treturn bits;\n\t}\n");
+}
+
 /* Members of Keys: what is the same as in a slot, and what is put there */
 void
 gpuscan_cuda_emit_slot_keys(Generator *g)
@@ -252,7 +285,9 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 			 is_short(keys[0].cls) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
 	else
 		emit_slot_mix(g);
-	EMIT("\t}\n\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
+	EMIT("\t}\n");
+	emit_slot_bits(g);
+	EMIT("\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
 	for (int k = 0; k < g->program->nkeys; k++)
 	{
 		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tsame = same && seen_by_others(", ") == ");
@@ -262,7 +297,7 @@ gpuscan_cuda_emit_slot_keys(Generator *g)
 	at = g->slot_keys;
 	for (int k = 0; k < g->program->nkeys; k++)
 	{
-		emit_slot_key(g, k, key_word(&keys[k], at), "\t\t*", " = ");
+		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tseen_by_others(", ") = ");
 		at = behind_key(&keys[k], at);
 	}
 	EMIT("\t}\n");

@@ -25,7 +25,7 @@
 
 extern __shared__ __align__(16) uint32_t slots[];
 
-/* The first word of a slot; READY: with the NULL bits of the keys */
+/* The first word of a slot; READY: with what keys.slot_bits() says of the keys */
 #define SLOT_EMPTY 0
 #define SLOT_BUSY 1
 #define SLOT_READY 0x80000000U
@@ -35,6 +35,14 @@ extern __shared__ __align__(16) uint32_t slots[];
 /* Word n of a slot */
 #define SLOT_WORD(slot, n) (slots + (n) *SLOTS + (slot))
 #define SLOT_LONG(slot, n) ((uint64_t *) (slots + (n) *SLOTS) + (slot))
+
+/* Loaded or stored once, and as a whole */
+template <class T>
+GS_DEVICE volatile T &
+seen_by_others(T *p)
+{
+	return *(volatile T *) p;
+}
 
 template <class T>
 GS_DEVICE T
@@ -64,28 +72,33 @@ slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
 	return ((hash + probe) * (replicas + 1) & (SLOTS - 1)) | (threadIdx.x & replicas);
 }
 
-/* The state of a slot; what is read behind it is what a slot that is READY has for keys. */
-GS_DEVICE uint32_t
-state_of(uint32_t slot)
-{
-	uint32_t state = seen_by_others(&slots[slot]);
-
-	asm volatile("" : : : "memory");
-	return state;
-}
+/*
+ * Looking for a slot
+ *
+ * The state and the words of the keys are loaded without an order among them, since
+ * keeping one would have the second load wait for the first.  A word of a key that is
+ * read too early is 0, as the block began with it.  So the state, which is written
+ * behind the keys, has a bit for each word whether it is 0 (keys.slot_bits()): a reader with
+ * a 0 there needs that bit, and any other needs the word itself.  At worst a reader does not
+ * find a slot that has just been made, and makes another.
+ *
+ * Whoever reads the row of a slot found in this way needs a fence before it.
+ */
 
 /* The slot of a group, or NO_SLOT; not the first that it may have */
 template <class Keys>
 GS_DEVICE_CALL uint32_t
 find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 {
+	const uint32_t ready = SLOT_READY | keys.slot_bits();
+
 	GS_ROLLED
 	for (uint32_t probe = 1; probe < SLOT_PROBES; probe++)
 	{
 		uint32_t slot = slot_at(hash, probe, replicas);
-		uint32_t state = state_of(slot);
+		uint32_t state = seen_by_others(&slots[slot]);
 
-		if (state == (SLOT_READY | keys.nulls) && keys.is_in(slot))
+		if (state == ready && keys.is_in(slot))
 			return slot;
 		if (state == SLOT_EMPTY)
 			break;
@@ -99,9 +112,9 @@ GS_DEVICE uint32_t
 find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 {
 	uint32_t slot = slot_at(hash, 0, replicas);
-	uint32_t state = state_of(slot);
+	uint32_t state = seen_by_others(&slots[slot]);
 
-	if (keys.is_in(slot) & (state == (SLOT_READY | keys.nulls)))
+	if (keys.is_in(slot) & (state == (SLOT_READY | keys.slot_bits())))
 		return slot;
 	if (state == SLOT_EMPTY)
 		return NO_SLOT;
@@ -114,6 +127,8 @@ template <class Keys>
 GS_DEVICE_CALL uint32_t
 make_slot(const Keys &keys, uint32_t hash, uint32_t replicas, uint32_t row)
 {
+	const uint32_t ready = SLOT_READY | keys.slot_bits();
+
 	for (uint32_t probe = 0; probe < SLOT_PROBES;)
 	{
 		uint32_t slot = slot_at(hash, probe, replicas);
@@ -124,7 +139,7 @@ make_slot(const Keys &keys, uint32_t hash, uint32_t replicas, uint32_t row)
 			keys.put_in(slot);
 			*SLOT_WORD(slot, 1) = row;
 			__threadfence_block();
-			atomicExch(&slots[slot], SLOT_READY | keys.nulls);
+			atomicExch(&slots[slot], ready);
 			return slot;
 		}
 		if (state == SLOT_BUSY)
@@ -132,7 +147,7 @@ make_slot(const Keys &keys, uint32_t hash, uint32_t replicas, uint32_t row)
 			__nanosleep(20);
 			continue;
 		}
-		if (state == (SLOT_READY | keys.nulls) && keys.is_in(slot))
+		if (state == ready && keys.is_in(slot))
 			return slot;
 		probe++;
 	}
@@ -246,6 +261,7 @@ slot_extremum(uint64_t *s, uint64_t *zeros, double value)
 GS_DEVICE SumHead *
 slot_sum_head(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uint32_t offset)
 {
+	__threadfence_block();
 	return (SumHead *) ((char *) launch.table.rows + (uint64_t) *SLOT_WORD(slot, 1) * row_size +
 						offset);
 }
@@ -368,9 +384,9 @@ GS_DEVICE bool
 find_usual_slot(const Keys &keys, uint32_t replicas, uint32_t &slot)
 {
 	slot = slot_at(keys.slot_hash(), 0, replicas);
-	const uint32_t state = state_of(slot);
+	const uint32_t state = seen_by_others(&slots[slot]);
 
-	return keys.is_in(slot) & (state == (SLOT_READY | keys.nulls));
+	return keys.is_in(slot) & (state == (SLOT_READY | keys.slot_bits()));
 }
 
 struct UsualSummand

@@ -186,6 +186,15 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM t WHERE email ~ '7@';
 SELECT count(*) FROM t WHERE email ~ '7@';
 SELECT first > 2 * cost('SELECT count(*) FROM t WHERE email ~ ''7@''') FROM costs;
 SELECT source('SELECT count(*) FROM t WHERE email ~ ''7@''');
+-- of partitions too, when it is asked for again
+CREATE TABLE parts (id int, email text) PARTITION BY RANGE (id);
+CREATE TABLE parts1 PARTITION OF parts FOR VALUES FROM (0) TO (5000);
+CREATE TABLE parts2 PARTITION OF parts FOR VALUES FROM (5000) TO (20000);
+INSERT INTO parts SELECT id, email FROM t;
+VACUUM ANALYZE parts;
+EXPLAIN (COSTS OFF) SELECT right(email, 7), count(*) FROM parts GROUP BY 1;
+EXPLAIN (COSTS OFF) SELECT right(email, 7), count(*) FROM parts GROUP BY 1;
+SELECT source('SELECT right(email, 7), count(*) FROM parts GROUP BY 1') FROM generate_series(1, 2);
 RESET gpuscan.request_cost;
 
 -- A session that has met an error does not evaluate that again, until something has happened to the table

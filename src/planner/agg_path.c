@@ -111,12 +111,12 @@ group_keys(PlannerInfo *root, List *clauses, const char **reason)
  * tuples: the relation itself, or its partitions and children not excluded.
  */
 static List *
-scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tuples,
+scanned_relations(PlannerInfo *root, RelOptInfo *rel, GpuScanPages *pages, double *tuples,
 				  const char **reason)
 {
 	List *relids = NIL;
 
-	*pages = *tuples = 0;
+	*tuples = 0;
 	for (int i = 1; i < root->simple_rel_array_size; i++)
 	{
 		RelOptInfo *child = root->simple_rel_array[i];
@@ -130,7 +130,8 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tup
 		if ((*reason = gpuscan_relation_rejected(rte)) != NULL)
 			return NIL;
 		relids = lappend_int(relids, i);
-		*pages += child->pages;
+		pages->all += child->pages;
+		pages->visible += child->pages * child->allvisfrac;
 		*tuples += child->tuples;
 	}
 	return relids;
@@ -198,7 +199,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	const char *reason = NULL;
 	List *quals = NIL;
 	List *relids = NIL;
-	double pages = 0;
+	GpuScanPages pages = {0};
 	double tuples = 0;
 	double cached_tuples;
 	double groups = 1;
@@ -265,7 +266,8 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 		return;
 	}
 
-	pages -= gpuscan_cost_cached_pages(root, relids, rte->relid, compiled, &cached_tuples);
+	pages.missing =
+		pages.all - gpuscan_cost_cached_pages(root, relids, rte->relid, compiled, &cached_tuples);
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
@@ -283,7 +285,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	filter_operations = gpuscan_cost_operations(
 		gpuscan_plan_filter(root, input_rel, quals, true, input.with_expressions, &reason)
 			->program);
-	gpuscan_cost(&path->path, pages, tuples, filter_operations, input_rel->rows,
+	gpuscan_cost(&path->path, pages.missing, tuples, filter_operations, input_rel->rows,
 				 gpuscan_cost_operations(compiled->program) - filter_operations, groups,
 				 cpu_operator_cost * list_length(output.aggrefs) +
 					 replaced->pathtarget->cost.per_tuple);

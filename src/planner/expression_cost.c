@@ -195,10 +195,11 @@ come_first(PlannerInfo *root, RelOptInfo *rel, List *expressions)
  * the cache, for its values are errors, or there is no room, is in the end worth no more.
  */
 static bool
-is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions, double pages)
+is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expressions,
+				 GpuScanPages pages)
 {
-	bool most_cached = pages < (1 - MOST) * rel->pages;
-	bool worth = rel->allvisfrac >= MOST && gpuscan_cost_may_cache(relid) &&
+	bool most_cached = pages.missing < (1 - MOST) * pages.all;
+	bool worth = pages.visible >= MOST * pages.all && gpuscan_cost_may_cache(relid) &&
 				 come_first(root, rel, expressions);
 	List *numbers = NIL;
 	ListCell *lc;
@@ -220,9 +221,10 @@ is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expression
 
 double
 gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
-						List *expressions, double pages, double tuples)
+						List *expressions, GpuScanPages pages, double tuples)
 {
-	double processes = 1 + Min(max_parallel_workers_per_gather, pages / PAGES_PER_EVALUATOR);
+	double processes =
+		1 + Min(max_parallel_workers_per_gather, pages.missing / PAGES_PER_EVALUATOR);
 	double share;
 	QualCost cost;
 	Cost all;
@@ -304,10 +306,10 @@ gpuscan_cost_expressions(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid rel
 	List *expressions = compiled->expressions;
 	double tuples_per_page = rel->tuples / Max(rel->pages, 1);
 	double visible = rel->pages * rel->allvisfrac;
-	double missing = visible - cached;
-	Cost read = seq_page_cost * missing;
-	double share = gpuscan_cost_evaluation(path, root, rel, relid, expressions, missing,
-										   missing * tuples_per_page);
+	GpuScanPages pages = {rel->pages, visible, visible - cached};
+	Cost read = seq_page_cost * pages.missing;
+	double share = gpuscan_cost_evaluation(path, root, rel, relid, expressions, pages,
+										   pages.missing * tuples_per_page);
 	double hits =
 		gpuscan_cost_hits(path, rel->pages, rel->tuples, gpuscan_cost_operations(compiled->program),
 						  visible, expected_rows(root, rel, relid, expressions, passed));

@@ -77,6 +77,14 @@ extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
 
 /* expression_cost.c */
 
+/* How many pages a node scans, and of those, all-visible ones, and ones that are not cached */
+typedef struct GpuScanPages
+{
+	double all;
+	double visible;
+	double missing;
+} GpuScanPages;
+
 /* Whether the service keeps columns of the relation. */
 extern bool gpuscan_cost_may_cache(Oid relid);
 
@@ -85,14 +93,15 @@ extern int gpuscan_cost_expression_number(Oid relid, Oid parent, Expr *expr);
 
 /*
  * Adds what it costs that PostgreSQL evaluates expressions for tuples that are not
- * cached, on so many pages, which the processes that read them share, and to form the tuples anew.
+ * cached, on pages that are missing, which the processes that read them share, and to form the
+ * tuples anew.  `rel` is a relation, or the parent of those that have the pages.
  *
  * PostgreSQL's plan evaluates as much, or less, so it mostly costs less.  Of what a session asks for
  * again a quarter is this query's, since it is done once, for later ones too: so it comes into the
  * cache.  Returns that share.
  */
 extern double gpuscan_cost_evaluation(Path *path, PlannerInfo *root, RelOptInfo *rel, Oid relid,
-									  List *expressions, double pages, double tuples);
+									  List *expressions, GpuScanPages pages, double tuples);
 
 /*
  * Adds what a scan costs besides whose conditions have expressions: to load them, reading included,

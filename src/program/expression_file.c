@@ -63,9 +63,8 @@ count_files(void)
 	return n;
 }
 
-/* False with errno. */
-static bool
-write_text(const char *path, const StringInfoData *text)
+bool
+gpuscan_write_text(const char *path, const StringInfoData *text, bool sync)
 {
 	int fd = OpenTransientFile(path, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
 	bool ok;
@@ -73,7 +72,7 @@ write_text(const char *path, const StringInfoData *text)
 	if (fd < 0)
 		return false;
 	errno = 0;
-	ok = write(fd, text->data, text->len) == text->len;
+	ok = write(fd, text->data, text->len) == text->len && (!sync || pg_fsync(fd) == 0);
 	if (!ok && errno == 0)
 		errno = ENOSPC;
 	return CloseTransientFile(fd) == 0 && ok;
@@ -96,7 +95,7 @@ gpuscan_expression_file_keep(Relation rel, Expr *expr, const uint8 *identity)
 	gpuscan_identity_write(rel, expr, &text);
 	snprintf(temporary, sizeof(temporary), "%s.%d", path, MyProcPid);
 	if (text.len <= MAX_FILE_SIZE &&
-		(!write_text(temporary, &text) || rename(temporary, path) != 0))
+		(!gpuscan_write_text(temporary, &text, false) || rename(temporary, path) != 0))
 	{
 		ereport(LOG,
 				(errcode_for_file_access(), errmsg("could not write file \"%s\": %m", temporary)));

@@ -10,11 +10,18 @@
 
 #include "gpuscan.h"
 
+#include "lib/stringinfo.h"
 #include "nodes/primnodes.h"
 #include "utils/rel.h"
 
 /* Room for the hexadecimal digits of an identity */
 #define GPUSCAN_IDENTITY_DIGITS 64
+
+/*
+ * Writes a file of the text, which is on disk then if `sync`.  False with errno; a part of
+ * it may be there.
+ */
+extern bool gpuscan_write_text(const char *path, const StringInfoData *text, bool sync);
 
 /* Sees to it that there is a file of one of rel's own, of that identity. */
 extern void gpuscan_expression_file_keep(Relation rel, Expr *expr, const uint8 *identity);

@@ -23,7 +23,6 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
@@ -88,22 +87,6 @@ parse_column(const ColumnText text, GpuScanCacheColumn *column)
 	return is_expression || column->attnum != 0;
 }
 
-/* False with errno. */
-static bool
-write_text(const char *path, const char *text, size_t len)
-{
-	int fd = OpenTransientFile(path, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
-	bool ok;
-
-	if (fd < 0)
-		return false;
-	errno = 0;
-	ok = write(fd, text, len) == (ssize_t) len && pg_fsync(fd) == 0;
-	if (!ok && errno == 0)
-		errno = ENOSPC;
-	return CloseTransientFile(fd) == 0 && ok;
-}
-
 void
 gpuscan_cache_file_write(const GpuScanCacheRow *rows, uint32 nrows, const char *temporary)
 {
@@ -125,7 +108,7 @@ gpuscan_cache_file_write(const GpuScanCacheRow *rows, uint32 nrows, const char *
 
 	if (written == NULL || strcmp(written, text.data) != 0)
 	{
-		if (!write_text(temporary, text.data, text.len))
+		if (!gpuscan_write_text(temporary, &text, true))
 		{
 			ereport(LOG, (errcode_for_file_access(),
 						  errmsg("could not write file \"%s\": %m", temporary)));
