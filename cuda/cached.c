@@ -143,6 +143,9 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 
 	if (slot->nranges > UINT32_MAX / CUDA_PIECES)
 		return GPUSCAN_OUT_OF_MEMORY;
+	TRY(gpuscan_cuda_reserve(request, slot, segments_size(slot) + hits_size(slot)));
+	slot->segments = (CudaSegment *) slot->pinned;
+	slot->hits = (uint64_t *) (slot->pinned + segments_size(slot));
 	for (uint32_t i = 0; i < slot->nsegments; i++)
 	{
 		TRY(gpuscan_cuda_segment_prepare(request, segments[i], &slot->segments[i]));
@@ -154,16 +157,10 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 	slot->cached_size = size;
 	request->stats.bus_bytes += segments_size(slot) + hits_size(slot);
 	if (hits_size(slot) > 0)
-	{
-		TRY(gpuscan_cuda_reserve(request, slot, hits_size(slot)));
 		TRY(CUDA(
 			fill(slot->cached + segments_size(slot), 0, hits_size(slot), request->lane->stream)));
-	}
-	TRY(CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
-							request->lane->stream)));
-
-	/* it is another slot's stream that will use it */
-	return CUDA(stream_synchronize(request->lane->stream));
+	return CUDA(copy_to_device(slot->cached, slot->segments, slot->nsegments * sizeof(CudaSegment),
+							   request->lane->stream));
 }
 
 GpuScanCode
@@ -174,10 +171,10 @@ gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 		aggregate ? take_segments(request, slot) : take_seek(request, slot);
 	GpuScanCode code = request->code;
 
+	slot->kind = CUDA_CACHED;
 	slot->ntuples = 0;
-	slot->bytes = sizeof(CudaResult);
-	slot->segments = malloc(((size_t) slot->nsegments + 1) * sizeof(CudaSegment));
-	if (segments == NULL || slot->segments == NULL)
+	slot->bytes = sizeof(CudaReport);
+	if (segments == NULL)
 		code = GPUSCAN_OUT_OF_MEMORY;
 	if (code == GPUSCAN_OK && request->source.threads == 0 && aggregate)
 		code = GPUSCAN_LEFT_TO_POSTGRES;
@@ -196,8 +193,6 @@ gpuscan_cuda_cached_take(GpuScanRequest *request, CudaSlot *slot)
 void
 gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot)
 {
-	free(slot->segments);
-	slot->segments = NULL;
 	gpuscan_cuda_free(request, slot->cached, slot->cached_size);
 	slot->cached = 0;
 }
@@ -254,7 +249,6 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	uint32_t replicas;
 	bool shared;
 	uint32_t max_grid;
-	void *params[] = {launch};
 
 	if (nitems == 0)
 		return GPUSCAN_OK;
@@ -272,9 +266,9 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	if (may_wait(request))
 		launch->progress = slot->cached + segments_size(slot);
 	launch->hits = slot->cached + segments_size(slot);
-	TRY(CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, kernels->threads, 1, 1,
-					shared ? kernels->slots_size : 0, slot->stream, params, NULL)));
+	TRY(gpuscan_cuda_run(request, slot, grid < max_grid ? grid : max_grid,
+						 shared ? kernels->slots_size : 0, launch));
 	if (hits_size(slot) == 0)
 		return GPUSCAN_OK;
-	return CUDA(copy_to_host(slot->pinned, launch->hits, hits_size(slot), slot->stream));
+	return CUDA(copy_to_host(slot->hits, launch->hits, hits_size(slot), slot->stream));
 }

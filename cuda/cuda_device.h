@@ -7,6 +7,8 @@
  * memory, which stays for the next request.  Up to CUDA_SLOTS launches of a
  * lane are under way at a time, each in a slot with a stream of its own; they
  * work on the same table, and only a table that grows waits for all of them.
+ * Behind each launch the counters of the table and what it made of its tuples
+ * come back in one piece.
  *
  *-------------------------------------------------------------------------
  */
@@ -115,11 +117,21 @@ typedef struct CudaBatch
 	uint32_t ndeferred;
 } CudaBatch;
 
+/* Where a request's memory on the device begins: what kernels tell the host */
+typedef struct CudaReport
+{
+	CudaControl control;
+	_Alignas(64) CudaResult results[CUDA_SLOTS + 1]; /* of the slots, and the table's kernels */
+} CudaReport;
+
+#define CUDA_TABLE_RESULT CUDA_SLOTS
+
 typedef struct CudaSlot
 {
 	CUstream streams[CUDA_NUM_KINDS]; /* over pages has priority: the bus should not wait */
-	CUstream stream;				  /* of the last launch */
-	CUevent start;					  /* of the last launch's kernel */
+	CudaKind kind;					  /* of the last launch, as its stream */
+	CUstream stream;
+	CUevent start; /* of the last launch's kernel */
 	CUevent stop;
 	bool timed; /* its time is in the statistics */
 	bool busy;
@@ -133,12 +145,13 @@ typedef struct CudaSlot
 	uint8_t *outcomes; /* in `pinned` */
 	CUdeviceptr outcome;
 	size_t outcome_size;
-	CudaResult *result; /* pinned */
-	CUdeviceptr device_result;
+	CudaResult *result;					  /* in the lane's reports */
 	CUdeviceptr partials[CUDA_NUM_KINDS]; /* of thread blocks; 0: none has run */
+	uint32_t npartials[CUDA_NUM_KINDS];	  /* of those that have run */
 
 	/* Of a launch over cached columns */
-	CudaSegment *segments; /* NULL: it is one over pages */
+	CudaSegment *segments; /* in `pinned` */
+	uint64_t *hits;		   /* of a seek, behind them */
 	uint32_t nsegments;
 	uint32_t nranges;
 	uint32_t pieces;	/* of each range */
@@ -156,14 +169,20 @@ typedef struct CudaLane
 	bool opened;			 /* streams and pinned memory are there */
 	CUevent origin;			 /* from which the request's events are measured */
 	CUstream stream;		 /* of everything but the slots' launches */
+	CUevent ready;			 /* what the stream had to do when the last launch was started */
 	CudaSlot slots[CUDA_SLOTS];
-	char *window; /* pinned, CUDA_WINDOW_SIZE */
+	CudaReport *reports; /* pinned: a copy for each CudaReport.results */
+	char *window;		 /* pinned, CUDA_WINDOW_SIZE; what a request begins with, then its result */
 } CudaLane;
 
 extern bool gpuscan_cuda_is_ended(GpuScanRequest *request);
 
 /* Has so much pinned memory in a slot, and what its tuples' outcomes take. */
 extern GpuScanCode gpuscan_cuda_reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned);
+
+/* Starts a request's kernel of the slot's kind. */
+extern GpuScanCode gpuscan_cuda_run(GpuScanRequest *request, CudaSlot *slot, uint32_t grid,
+									size_t shared, CudaLaunch *launch);
 
 /* A part of a batch is done.  With the last one it is answered, if its request goes on, and freed. */
 extern void gpuscan_cuda_answer(CudaBatch *batch, GpuScanCode code);
@@ -254,12 +273,11 @@ struct GpuScanRequest
 	uint64_t used;						  /* bytes of device memory */
 	GpuScanRequestStats stats;
 	uint64_t timed_until; /* kernels are in the statistics up to here; ns from the lane's origin */
-	CUdeviceptr program;  /* the Program, then pointers to layouts, then layouts */
-	size_t program_size;
+	CUdeviceptr fixed;	  /* CudaReport, CudaDistinct[], Program, addresses of layouts, layouts */
+	size_t fixed_size;
+	uint64_t program; /* there */
 	uint64_t layouts;
 	CudaTable table;
-	size_t texts_size;
-	size_t control_size;
 	CudaDistinct *distinct; /* the host's copy */
 	uint32_t generation;	/* of the table: grows with it */
 	bool finished;
@@ -311,8 +329,8 @@ extern void gpuscan_cuda_seek_hand_out(const CudaSlot *slot);
 extern GpuScanCode gpuscan_cuda_code(GpuScanDevice *device, CUresult result);
 
 /*
- * Memory of a request, memory.c, and its tables, table.c.  All on the first
- * slot's stream.
+ * Memory of a request, memory.c, and its tables, table.c.  All on the lane's
+ * stream.
  */
 extern GpuScanCode gpuscan_cuda_alloc(GpuScanRequest *request, size_t size, CUdeviceptr *pointer);
 extern void gpuscan_cuda_free(GpuScanRequest *request, CUdeviceptr pointer, size_t size);
@@ -338,6 +356,9 @@ extern const CudaKernels *gpuscan_cuda_table_kernels(const GpuScanRequest *reque
 
 /* Their argument */
 extern CudaLaunch gpuscan_cuda_table_launch(const GpuScanRequest *request);
+
+/* One of CudaReport.results in device memory */
+extern uint64_t gpuscan_cuda_result_at(const GpuScanRequest *request, uint32_t number);
 
 extern GpuScanCode
 gpuscan_cuda_fetch(GpuScanRequest *request, void *buf, size_t size, uint32_t *nrows);

@@ -33,6 +33,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 #define CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED 712
 #define CU_STREAM_NON_BLOCKING 1
+#define CU_EVENT_DISABLE_TIMING 2
 #define CU_MEMHOSTALLOC_PORTABLE 1
 #define CU_MEMHOSTREGISTER_PORTABLE 1
 #define CU_MEMPOOL_ATTR_RELEASE_THRESHOLD 4
@@ -74,6 +75,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 	  (CUstream * stream, unsigned flags, int priority))                                           \
 	F(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                       \
 	F(stream_synchronize, cuStreamSynchronize, (CUstream stream))                                  \
+	F(stream_wait_event, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))      \
 	F(event_create, cuEventCreate, (CUevent * event, unsigned flags))                              \
 	F(event_destroy, cuEventDestroy_v2, (CUevent event))                                           \
 	F(event_record, cuEventRecord, (CUevent event, CUstream stream))                               \

@@ -16,6 +16,17 @@
  *
  * A launch for which there is no memory is tried with its first batch alone.
  *
+ * Order.  Memory is allocated, filled and freed on the lane's stream, and what a
+ * request or a launch begins with is copied there.  The host waits for none of
+ * that: before each kernel the slot's stream waits for an event of the lane's.
+ * What is copied lies in pinned memory that stays as it is: a slot's until its
+ * launch, which was behind the copy, is over, and the window until the same
+ * stream copies the result there.  Before memory is freed the host has waited
+ * for the kernels that use it.  A launch that fails, and a request that is taken
+ * apart, wait for both streams; then nobody reads pinned memory any more.  That
+ * there is no memory, the driver says at once, of the call; any other error of
+ * what is under way loses the context, and comes out where the host waits.
+ *
  * Ending.  A launch under way is waited for, since its kernel reads the
  * request's memory; it takes a few milliseconds at most.  Batches are not
  * answered any more.
@@ -71,6 +82,11 @@ open_lane(GpuScanRequest *request)
 		TRY(CUDA(event_create(&lane->origin, 0)));
 	if (lane->stream == NULL)
 		TRY(CUDA(stream_create(&lane->stream, CU_STREAM_NON_BLOCKING, -1)));
+	if (lane->ready == NULL)
+		TRY(CUDA(event_create(&lane->ready, CU_EVENT_DISABLE_TIMING)));
+	if (lane->reports == NULL)
+		TRY(CUDA(host_alloc((void **) &lane->reports, (CUDA_SLOTS + 1) * sizeof(CudaReport),
+							CU_MEMHOSTALLOC_PORTABLE)));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &lane->slots[i];
@@ -86,9 +102,7 @@ open_lane(GpuScanRequest *request)
 			TRY(CUDA(event_create(&slot->start, 0)));
 		if (slot->stop == NULL)
 			TRY(CUDA(event_create(&slot->stop, 0)));
-		if (slot->result == NULL)
-			TRY(CUDA(
-				host_alloc((void **) &slot->result, sizeof(CudaResult), CU_MEMHOSTALLOC_PORTABLE)));
+		slot->result = &lane->reports[i].results[i];
 	}
 	if (lane->window == NULL)
 		TRY(CUDA(host_alloc((void **) &lane->window, CUDA_WINDOW_SIZE, CU_MEMHOSTALLOC_PORTABLE)));
@@ -101,6 +115,8 @@ close_lane(CudaLane *lane)
 {
 	if (lane->origin != NULL)
 		(void) gpuscan_cuda.event_destroy(lane->origin);
+	if (lane->ready != NULL)
+		(void) gpuscan_cuda.event_destroy(lane->ready);
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		if (lane->slots[i].start != NULL)
@@ -112,13 +128,13 @@ close_lane(CudaLane *lane)
 			if (lane->slots[i].streams[kind] != NULL)
 				(void) gpuscan_cuda.stream_destroy(lane->slots[i].streams[kind]);
 		}
-		if (lane->slots[i].result != NULL)
-			(void) gpuscan_cuda.host_free(lane->slots[i].result);
 		if (lane->slots[i].pinned != NULL)
 			(void) gpuscan_cuda.host_free(lane->slots[i].pinned);
 	}
 	if (lane->stream != NULL)
 		(void) gpuscan_cuda.stream_destroy(lane->stream);
+	if (lane->reports != NULL)
+		(void) gpuscan_cuda.host_free(lane->reports);
 	if (lane->window != NULL)
 		(void) gpuscan_cuda.host_free(lane->window);
 }
@@ -127,40 +143,41 @@ close_lane(CudaLane *lane)
  * The beginning of a request
  */
 
-/* One piece of memory: the Program, the addresses of the layouts, the layouts */
+/* All that never changes its size, in one piece and by one copy; the tables are there. */
 static GpuScanCode
-upload_program(GpuScanRequest *request)
+upload_fixed(GpuScanRequest *request)
 {
 	const GpuScanRequestOptions *options = &request->options;
-	CUstream stream = request->lane->stream;
-	size_t table_at = round_up(options->program->size, 256);
-	size_t size = table_at + round_up(options->nlayouts * sizeof(uint64_t), 256);
+	size_t distinct_size = request->source.ndistinct * sizeof(CudaDistinct);
+	size_t program_at = round_up(sizeof(CudaReport) + distinct_size, 256);
+	size_t layouts_at = program_at + round_up(options->program->size, 256);
+	size_t size = layouts_at + round_up(options->nlayouts * sizeof(uint64_t), 16);
 	size_t at = size;
-	char *copy;
-	GpuScanCode code;
+	char *copy = request->lane->window;
 
 	for (uint32_t i = 0; i < options->nlayouts; i++)
-		size += round_up(options->layouts[i]->size, 256);
-	TRY(gpuscan_cuda_alloc(request, size, &request->program));
-	request->program_size = size;
-	request->layouts = request->program + table_at;
-
-	copy = calloc(1, size);
-	if (copy == NULL)
+		size += round_up(options->layouts[i]->size, 16);
+	if (size > CUDA_WINDOW_SIZE)
 		return GPUSCAN_OUT_OF_MEMORY;
-	memcpy(copy, options->program, options->program->size);
+	TRY(gpuscan_cuda_alloc(request, size, &request->fixed));
+	request->fixed_size = size;
+	request->table.control = request->fixed;
+	request->table.distinct = request->fixed + sizeof(CudaReport);
+	request->program = request->fixed + program_at;
+	request->layouts = request->fixed + layouts_at;
+
+	memset(copy, 0, size);
+	if (distinct_size > 0)
+		memcpy(copy + sizeof(CudaReport), request->distinct, distinct_size);
+	memcpy(copy + program_at, options->program, options->program->size);
 	for (uint32_t i = 0; i < options->nlayouts; i++)
 	{
-		((uint64_t *) (copy + table_at))[i] = request->program + at;
+		((uint64_t *) (copy + layouts_at))[i] = request->fixed + at;
 		memcpy(copy + at, options->layouts[i], options->layouts[i]->size);
-		at += round_up(options->layouts[i]->size, 256);
+		at += round_up(options->layouts[i]->size, 16);
 	}
 	request->stats.bus_bytes += size;
-	code = CUDA(copy_to_device(request->program, copy, size, stream));
-	if (code == GPUSCAN_OK)
-		code = CUDA(stream_synchronize(stream));
-	free(copy);
-	return code;
+	return CUDA(copy_to_device(request->fixed, copy, size, request->lane->stream));
 }
 
 /* Bytes of the rows that thread blocks leave where there is one group */
@@ -174,37 +191,29 @@ partials_size(const GpuScanRequest *request, CudaKind kind)
 static GpuScanCode
 make_partials(GpuScanRequest *request, CudaSlot *slot, CudaKind kind)
 {
-	CUstream stream = request->lane->stream;
 	size_t size = partials_size(request, kind);
 
 	if (!request->options.program->aggregate || request->options.program->nkeys > 0 ||
 		slot->partials[kind] != 0)
 		return GPUSCAN_OK;
 	TRY(gpuscan_cuda_alloc(request, size, &slot->partials[kind]));
-	TRY(CUDA(fill(slot->partials[kind], 0, size, stream)));
-	return CUDA(stream_synchronize(stream));
+	return CUDA(fill(slot->partials[kind], 0, size, request->lane->stream));
 }
 
 static GpuScanCode
 set_up(GpuScanRequest *request)
 {
-	CUstream stream;
-
 	if (atomic_load(&request->device->failed))
 		return GPUSCAN_DEVICE_FAILED;
 	if (request->options.only_fills)
 		return GPUSCAN_OK;
 	TRY(CUDA(context_set_current(request->device->context)));
 	TRY(open_lane(request));
+	memset(request->lane->reports, 0, (CUDA_SLOTS + 1) * sizeof(CudaReport));
 	TRY(gpuscan_cuda_source_create(&request->source, request->plan, &request->options));
-	TRY(upload_program(request));
 	TRY(gpuscan_cuda_table_create(request));
-	stream = request->lane->stream;
-	TRY(CUDA(event_record(request->lane->origin, stream)));
-	for (int i = 0; i < CUDA_SLOTS; i++)
-		TRY(gpuscan_cuda_alloc(request, sizeof(CudaResult),
-							   &request->lane->slots[i].device_result));
-	return CUDA(stream_synchronize(stream));
+	TRY(upload_fixed(request));
+	return CUDA(event_record(request->lane->origin, request->lane->stream));
 }
 
 /*
@@ -343,6 +352,7 @@ take_batches(GpuScanRequest *request, CudaSlot *slot)
 	size_t total = 0;
 	CudaBatch *batch;
 
+	slot->kind = CUDA_PAGES;
 	slot->nblocks = 0;
 	slot->ntuples = 0;
 	while ((batch = pop_batch(request)) != NULL)
@@ -415,8 +425,6 @@ gpuscan_cuda_reserve(GpuScanRequest *request, CudaSlot *slot, size_t pinned)
 		slot->outcome_size = 0;
 		TRY(gpuscan_cuda_alloc(request, size, &slot->outcome));
 		slot->outcome_size = size;
-		/* it is another slot's stream that will use it */
-		TRY(CUDA(stream_synchronize(request->lane->stream)));
 	}
 	return GPUSCAN_OK;
 }
@@ -439,7 +447,7 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 	char *pinned = slot->pinned + slot->nblocks * sizeof(CudaBlock);
 	uint32_t outcome = 0;
 
-	slot->bytes = slot->nblocks * sizeof(CudaBlock) + sizeof(CudaResult);
+	slot->bytes = slot->nblocks * sizeof(CudaBlock) + sizeof(CudaReport);
 	for (CudaBatch *batch = slot->batches; batch != NULL; batch = batch->next)
 	{
 		for (uint32_t i = 0; i < batch->batch.nblocks; i++)
@@ -477,6 +485,19 @@ fill_blocks(GpuScanRequest *request, CudaSlot *slot)
 	slot->outcomes = (uint8_t *) pinned;
 }
 
+GpuScanCode
+gpuscan_cuda_run(GpuScanRequest *request, CudaSlot *slot, uint32_t grid, size_t shared,
+				 CudaLaunch *launch)
+{
+	const CudaKernels *kernels = request->kernels[slot->kind];
+	void *params[] = {launch};
+
+	if (slot->npartials[slot->kind] < grid)
+		slot->npartials[slot->kind] = grid;
+	return CUDA(launch(kernels->run, grid, 1, 1, kernels->threads, 1, 1, (unsigned) shared,
+					   slot->stream, params, NULL));
+}
+
 /*
  * A thread block for each multiprocessor is enough to keep the bus busy; more would only wait for it, and
  * keep other requests' kernels away.
@@ -487,7 +508,6 @@ start_blocks(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 	const CudaKernels *kernels = request->kernels[CUDA_PAGES];
 	uint32_t grid = (slot->nblocks + CUDA_WARPS - 1) / CUDA_WARPS;
 	uint32_t max_grid = (uint32_t) request->device->multiprocessors;
-	void *params[] = {launch};
 
 	if (max_grid > kernels->max_grid)
 		max_grid = kernels->max_grid;
@@ -496,30 +516,33 @@ start_blocks(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *launch)
 	launch->outcome = slot->outcome;
 	if (grid == 0)
 		return GPUSCAN_OK;
-	return CUDA(launch(kernels->run, grid < max_grid ? grid : max_grid, 1, 1, CUDA_THREADS, 1, 1, 0,
-					   slot->stream, params, NULL));
+	return gpuscan_cuda_run(request, slot, grid < max_grid ? grid : max_grid, 0, launch);
 }
 
 /* Starts the kernel over the slot's blocks or ranges; `again`: over the tuples that wait. */
 static GpuScanCode
 start_kernel(GpuScanRequest *request, CudaSlot *slot, bool again)
 {
-	CudaKind kind = slot->segments != NULL ? CUDA_CACHED : CUDA_PAGES;
+	CudaLane *lane = request->lane;
+	uint32_t number = (uint32_t) (slot - lane->slots);
 	CudaLaunch launch = gpuscan_cuda_table_launch(request);
 
-	launch.result = slot->device_result;
-	launch.partials = slot->partials[kind];
+	launch.result = gpuscan_cuda_result_at(request, number);
+	launch.partials = slot->partials[slot->kind];
 	launch.again = again;
-	slot->stream = slot->streams[kind];
+	slot->stream = slot->streams[slot->kind];
 	slot->generation = request->generation;
 	slot->timed = false;
 	request->stats.bus_bytes += slot->bytes;
-	TRY(CUDA(fill(slot->device_result, 0, sizeof(CudaResult), slot->stream)));
+	TRY(CUDA(event_record(lane->ready, lane->stream)));
+	TRY(CUDA(stream_wait_event(slot->stream, lane->ready, 0)));
+	TRY(CUDA(fill(launch.result, 0, sizeof(CudaResult), slot->stream)));
 	TRY(CUDA(event_record(slot->start, slot->stream)));
-	TRY(kind == CUDA_CACHED ? gpuscan_cuda_cached_start(request, slot, &launch)
-							: start_blocks(request, slot, &launch));
+	TRY(slot->kind == CUDA_CACHED ? gpuscan_cuda_cached_start(request, slot, &launch)
+								  : start_blocks(request, slot, &launch));
 	TRY(CUDA(event_record(slot->stop, slot->stream)));
-	return CUDA(copy_to_host(slot->result, slot->device_result, sizeof(CudaResult), slot->stream));
+	return CUDA(
+		copy_to_host(&lane->reports[number], request->fixed, sizeof(CudaReport), slot->stream));
 }
 
 /* Puts all batches of a launch back but the first; returns the pinned memory that one needs. */
@@ -718,9 +741,12 @@ answer_slot(GpuScanRequest *request, CudaSlot *slot, GpuScanCode code)
 {
 	if (code != GPUSCAN_OK && request->options.program->aggregate && request->code == GPUSCAN_OK)
 		request->code = code;
-	/* a call that failed behind a launch leaves a kernel that reads the batches' pages */
+	/* a call that failed may leave a copy, or a kernel that reads the batches' pages */
 	if (code != GPUSCAN_OK)
+	{
+		(void) CUDA(stream_synchronize(request->lane->stream));
 		(void) CUDA(stream_synchronize(slot->stream));
+	}
 	while (slot->batches != NULL)
 	{
 		CudaBatch *batch = slot->batches;
@@ -738,9 +764,9 @@ complete_slot(GpuScanRequest *request, CudaSlot *slot)
 	uint64_t deferred = 0;
 	GpuScanCode code = run_out(request, slot, &deferred);
 
-	if (code == GPUSCAN_OK && slot->segments != NULL && slot->batches != NULL)
+	if (code == GPUSCAN_OK && slot->kind == CUDA_CACHED && slot->batches != NULL)
 		gpuscan_cuda_seek_hand_out(slot);
-	if (code == GPUSCAN_OK && slot->segments == NULL)
+	if (code == GPUSCAN_OK && slot->kind == CUDA_PAGES)
 		code = hand_outcomes_out(request, slot, deferred);
 	if (code == GPUSCAN_OK)
 		code = request->options.program->aggregate ? request->code : GPUSCAN_OK;
@@ -762,6 +788,8 @@ take_apart(GpuScanRequest *request)
 	stats = request->stats;
 	stats.busy_ns += request->fill_ns;
 	stats.bus_bytes += request->fill_bytes;
+	if (request->lane->stream != NULL)
+		(void) CUDA(stream_synchronize(request->lane->stream));
 	for (int i = 0; i < CUDA_SLOTS; i++)
 	{
 		CudaSlot *slot = &request->lane->slots[i];
@@ -777,7 +805,6 @@ take_apart(GpuScanRequest *request)
 		}
 		slot->batches = NULL;
 		slot->busy = false;
-		gpuscan_cuda_free(request, slot->device_result, sizeof(CudaResult));
 		gpuscan_cuda_free(request, slot->outcome, slot->outcome_size);
 		gpuscan_cuda_cached_clear(request, slot);
 		for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
@@ -786,13 +813,13 @@ take_apart(GpuScanRequest *request)
 				gpuscan_cuda_free(request, slot->partials[kind],
 								  partials_size(request, (CudaKind) kind));
 			slot->partials[kind] = 0;
+			slot->npartials[kind] = 0;
 		}
-		slot->device_result = 0;
 		slot->outcome = 0;
 		slot->outcome_size = 0;
 	}
 	gpuscan_cuda_table_free(request);
-	gpuscan_cuda_free(request, request->program, request->program_size);
+	gpuscan_cuda_free(request, request->fixed, request->fixed_size);
 	for (int kind = 0; kind < CUDA_NUM_KINDS; kind++)
 	{
 		if (request->kernels[kind] != NULL)

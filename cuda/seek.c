@@ -79,7 +79,7 @@ void
 gpuscan_cuda_seek_hand_out(const CudaSlot *slot)
 {
 	const CudaSeek *seek = slot->batches->seek;
-	const uint64_t *words = (const uint64_t *) slot->pinned;
+	const uint64_t *words = slot->hits;
 
 	for (uint32_t s = 0; slot->nranges > 0 && s < seek->nsegments; s++)
 	{

@@ -3,14 +3,14 @@
  * table.c
  *	  The tables of a request in device memory: made, grown, finished.
  *
- *	 control	CudaControl, a CudaResult for the kernels started here, and the
- *				CudaDistinct of each count(DISTINCT)
  *	 rows		group rows, dense, zero beyond those in use
  *	 claims		open addressing, twice as many as rows at least
  *	 texts		keys and distinct values that are bytes
  *	 entries	of each count(DISTINCT)
  *
- * Without keys there is one row, which only count(DISTINCT) uses.
+ * Without keys there is one row, which only count(DISTINCT) uses.  The counters
+ * of a table and the CudaDistinct of each count(DISTINCT) lie in the memory that
+ * lane.c makes for a request.
  *
  * A table that is full grows to what the tuples seen so far let expect, keeping
  * what it has: rows keep their numbers and texts their offsets, claims and
@@ -18,7 +18,7 @@
  * and new at the same time; where that is too much, the table grows by less.
  *
  * Everything here runs on the lane's own stream, and waits for it where the
- * host needs an answer.
+ * host needs an answer: once for a result, with the rows that are fetched first.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,9 +40,6 @@
 #define MIN_GROWTH 2
 #define MAX_GROWTH 8
 #define GROWTH 4
-
-#define RESULT_OFFSET 64
-#define DISTINCT_OFFSET 128
 
 #define TABLE_THREADS 256
 
@@ -75,14 +72,20 @@ synchronize(GpuScanRequest *request)
 	return CUDA(stream_synchronize(stream_of(request)));
 }
 
-/* Copies to the host and waits. */
+/* Copies to the host, which is to wait for it. */
 static GpuScanCode
-read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
+copy_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
 {
 	if (size == 0)
 		return GPUSCAN_OK;
 	request->stats.bus_bytes += size;
-	TRY(CUDA(copy_to_host(dst, src, size, stream_of(request))));
+	return CUDA(copy_to_host(dst, src, size, stream_of(request)));
+}
+
+static GpuScanCode
+read_back(GpuScanRequest *request, void *dst, CUdeviceptr src, size_t size)
+{
+	TRY(copy_back(request, dst, src, size));
 	return synchronize(request);
 }
 
@@ -90,6 +93,12 @@ const CudaKernels *
 gpuscan_cuda_table_kernels(const GpuScanRequest *request)
 {
 	return request->kernels[request->kernels[CUDA_PAGES] != NULL ? CUDA_PAGES : CUDA_CACHED];
+}
+
+uint64_t
+gpuscan_cuda_result_at(const GpuScanRequest *request, uint32_t number)
+{
+	return request->fixed + offsetof(CudaReport, results) + number * sizeof(CudaResult);
 }
 
 CudaLaunch
@@ -100,7 +109,7 @@ gpuscan_cuda_table_launch(const GpuScanRequest *request)
 						.layouts = request->layouts,
 						.pass_mask = request->options.pass.mask,
 						.pass = request->options.pass.number,
-						.result = request->table.control + RESULT_OFFSET,
+						.result = gpuscan_cuda_result_at(request, CUDA_TABLE_RESULT),
 						.replicas = CUDA_NOT_SHARED};
 }
 
@@ -179,10 +188,6 @@ gpuscan_cuda_table_create(GpuScanRequest *request)
 
 	if (!request->options.program->aggregate)
 		return GPUSCAN_OK;
-	request->control_size = DISTINCT_OFFSET + ndistinct * sizeof(CudaDistinct);
-	TRY(alloc_zeroed(request, request->control_size, &table->control));
-	table->distinct = table->control + DISTINCT_OFFSET;
-
 	table->max_rows =
 		grouped ? first_size(request, FIRST_ROWS, groups + groups / 4, row_size + 32) : 1;
 	TRY(alloc_zeroed(request, rows_size(request, table->max_rows), &table->rows));
@@ -207,10 +212,7 @@ gpuscan_cuda_table_create(GpuScanRequest *request)
 		TRY(alloc_zeroed(request, pairs_size(request, i, mask), &distinct->entries));
 		distinct->mask = mask;
 	}
-	if (ndistinct > 0)
-		TRY(CUDA(copy_to_device(table->distinct, request->distinct,
-								ndistinct * sizeof(CudaDistinct), stream_of(request))));
-	return synchronize(request);
+	return GPUSCAN_OK;
 }
 
 void
@@ -226,23 +228,38 @@ gpuscan_cuda_table_free(GpuScanRequest *request)
 	gpuscan_cuda_free(request, table->texts, table->texts_size);
 	gpuscan_cuda_free(request, table->claims, claims_size(table));
 	gpuscan_cuda_free(request, table->rows, rows_size(request, table->max_rows));
-	gpuscan_cuda_free(request, table->control, request->control_size);
 	free(request->distinct);
 	free(request->row);
 	free(request->texts);
 	memset(table, 0, sizeof(*table));
 }
 
-/* The counters, none beyond its capacity */
-static GpuScanCode
-read_control(GpuScanRequest *request, CudaControl *control)
+/*
+ * The counters, none beyond its capacity.  They have come back behind each launch, of which
+ * none is under way, and do not fall while the table is the same: the highest are the last.
+ */
+static CudaControl
+last_control(const GpuScanRequest *request)
 {
-	TRY(read_back(request, control, request->table.control, sizeof(*control)));
-	if (control->nrows > request->table.max_rows)
-		control->nrows = request->table.max_rows;
-	if (control->texts_used > request->table.texts_size)
-		control->texts_used = request->table.texts_size;
-	return GPUSCAN_OK;
+	const CudaLane *lane = request->lane;
+	CudaControl last = {0};
+
+	for (int i = 0; i < CUDA_SLOTS; i++)
+	{
+		const CudaControl *control = &lane->reports[i].control;
+
+		if (lane->slots[i].generation != request->generation)
+			continue;
+		if (last.nrows < control->nrows)
+			last.nrows = control->nrows;
+		if (last.texts_used < control->texts_used)
+			last.texts_used = control->texts_used;
+	}
+	if (last.nrows > request->table.max_rows)
+		last.nrows = request->table.max_rows;
+	if (last.texts_used > request->table.texts_size)
+		last.texts_used = request->table.texts_size;
+	return last;
 }
 
 /* The factor by which a full table grows.  No launch is under way. */
@@ -256,7 +273,7 @@ growth(const GpuScanRequest *request)
 	{
 		const CudaSlot *slot = &request->lane->slots[i];
 
-		if (slot->busy && slot->segments == NULL)
+		if (slot->busy && slot->kind == CUDA_PAGES)
 			seen += slot->ntuples - slot->result->waiting;
 	}
 	if (request->options.tuples_expected == 0)
@@ -344,17 +361,16 @@ static GpuScanCode
 move_pairs(GpuScanRequest *request, uint32_t number, CudaDistinct *new, bool *full)
 {
 	CUdeviceptr place = request->table.distinct + number * sizeof(CudaDistinct);
-	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
 	CudaDistinct *old = &request->distinct[number];
 	CudaLaunch launch = gpuscan_cuda_table_launch(request);
 	void *params[] = {&launch, old, &number};
 	CudaResult result;
 
 	TRY(CUDA(copy_to_device(place, new, sizeof(*new), stream_of(request))));
-	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
+	TRY(CUDA(fill(launch.result, 0, sizeof(CudaResult), stream_of(request))));
 	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->rehash_pairs,
 				   (uint64_t) old->mask + 1, params));
-	TRY(read_back(request, &result, result_at, sizeof(result)));
+	TRY(read_back(request, &result, launch.result, sizeof(result)));
 	*full = result.full != 0;
 	return GPUSCAN_OK;
 }
@@ -402,9 +418,8 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 {
 	CudaTable *table = &request->table;
 	uint32_t ndistinct = request->source.ndistinct;
-	CudaControl control;
+	CudaControl control = last_control(request);
 
-	TRY(read_control(request, &control));
 	TRY(CUDA(copy_to_device(table->control, &control, sizeof(control), stream_of(request))));
 	if (ndistinct > 0)
 		TRY(read_back(request, request->distinct, table->distinct,
@@ -431,66 +446,101 @@ gpuscan_cuda_table_grow(GpuScanRequest *request, uint32_t full)
 	return synchronize(request);
 }
 
-/* Group rows in the form of program.h, in device memory; texts on the host. */
+/* Has row i and those behind it copied to the lane's window. */
+static GpuScanCode
+copy_window(GpuScanRequest *request, uint32_t i)
+{
+	size_t row_size = request->options.program->row_size;
+	size_t n = CUDA_WINDOW_SIZE / row_size;
+
+	if (n > request->nrows - i)
+		n = request->nrows - i;
+	request->window_first = i;
+	request->window_end = i + (uint32_t) n;
+	return copy_back(request, request->lane->window, request->rows + i * row_size, n * row_size);
+}
+
+/* Group rows in the form of program.h, in device memory; the first ones and texts on the host. */
 static GpuScanCode
 finish_groups(GpuScanRequest *request)
 {
-	CUdeviceptr result_at = request->table.control + RESULT_OFFSET;
+	CudaResult *result = &request->lane->reports[CUDA_TABLE_RESULT].results[CUDA_TABLE_RESULT];
 	CudaLaunch launch = gpuscan_cuda_table_launch(request);
-	CudaControl control;
-	CudaResult result;
-	uint32_t nrows;
+	CudaControl control = last_control(request);
+	uint32_t nrows = control.nrows;
 	CUdeviceptr rows;
 	void *params[] = {&launch, &nrows, &rows};
 
-	TRY(read_control(request, &control));
-	nrows = control.nrows;
 	request->stats.groups = nrows;
 	if (nrows == 0)
 		return GPUSCAN_OK;
 	request->nrows = nrows;
 	TRY(alloc_zeroed(request, (size_t) nrows * request->options.program->row_size, &request->rows));
 	rows = request->rows;
-	TRY(CUDA(fill(result_at, 0, sizeof(CudaResult), stream_of(request))));
+	TRY(CUDA(fill(launch.result, 0, sizeof(CudaResult), stream_of(request))));
 	TRY(run_kernel(request, gpuscan_cuda_table_kernels(request)->emit, nrows, params));
-	TRY(read_back(request, &result, result_at, sizeof(result)));
-	if (result.code != 0)
-		return (GpuScanCode) result.code;
-
+	TRY(copy_back(request, result, launch.result, sizeof(CudaResult)));
+	TRY(copy_window(request, 0));
 	if (request->source.has_text_keys)
 	{
 		request->texts_used = control.texts_used;
 		request->texts = malloc(control.texts_used + 1);
 		if (request->texts == NULL)
 			return GPUSCAN_OUT_OF_MEMORY;
-		TRY(read_back(request, request->texts, request->table.texts, control.texts_used));
+		TRY(copy_back(request, request->texts, request->table.texts, control.texts_used));
+	}
+	TRY(synchronize(request));
+	return (GpuScanCode) result->code;
+}
+
+/* Waits for what is copied to the host, and merges n partial rows of it into one. */
+static GpuScanCode
+merge_rows(GpuScanRequest *request, char *rows, size_t n)
+{
+	const GpuScanProgram *program = request->options.program;
+
+	TRY(synchronize(request));
+	for (size_t i = 0; i < n; i++)
+	{
+		char *source = rows + i * program->row_size;
+
+		if (!gpuscan_cpu_merge_states(program, 1, &request->row, &source))
+			return GPUSCAN_LEFT_TO_POSTGRES;
 	}
 	return GPUSCAN_OK;
 }
 
-/* Merges the partial rows that thread blocks have left into one. */
+/* Merges the partial rows that thread blocks have left, as many at a time as there is room for. */
 static GpuScanCode
-merge_partials(GpuScanRequest *request, CUdeviceptr from, uint32_t n)
+merge_partials(GpuScanRequest *request, char *room, size_t size)
 {
-	const GpuScanProgram *program = request->options.program;
-	char *partials;
-	GpuScanCode code;
+	size_t row_size = request->options.program->row_size;
+	size_t n = 0;
 
-	if (from == 0)
-		return GPUSCAN_OK;
-	partials = malloc((size_t) n * program->row_size);
-	if (partials == NULL)
-		return GPUSCAN_OUT_OF_MEMORY;
-	code = read_back(request, partials, from, (size_t) n * program->row_size);
-	for (uint32_t i = 0; code == GPUSCAN_OK && i < n; i++)
+	for (int i = 0; i < CUDA_SLOTS * CUDA_NUM_KINDS; i++)
 	{
-		char *source = partials + (size_t) i * program->row_size;
+		const CudaSlot *slot = &request->lane->slots[i / CUDA_NUM_KINDS];
+		CUdeviceptr from = slot->partials[i % CUDA_NUM_KINDS];
+		size_t left = slot->npartials[i % CUDA_NUM_KINDS];
 
-		if (!gpuscan_cpu_merge_states(program, 1, &request->row, &source))
-			code = GPUSCAN_LEFT_TO_POSTGRES;
+		while (left > 0)
+		{
+			size_t part = size / row_size - n;
+
+			if (part > left)
+				part = left;
+			TRY(copy_back(request, room + n * row_size, from, part * row_size));
+			from += part * row_size;
+			left -= part;
+			n += part;
+			if (n == size / row_size)
+			{
+				TRY(merge_rows(request, room, n));
+				n = 0;
+			}
+		}
 	}
-	free(partials);
-	return code;
+	return merge_rows(request, room, n);
 }
 
 /* The one row, of all partial ones and of the counters of count(DISTINCT) */
@@ -499,35 +549,26 @@ finish_single(GpuScanRequest *request)
 {
 	const GpuScanProgram *program = request->options.program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
-	char *counters = malloc(request->source.row_size);
-	GpuScanCode code = counters == NULL ? GPUSCAN_OUT_OF_MEMORY : GPUSCAN_OK;
+	char *counters = request->lane->window;
+	size_t size = request->source.ndistinct > 0 ? request->source.row_size : 0;
 	int distinct = 0;
 
 	request->row = calloc(1, program->row_size);
 	if (request->row == NULL)
-		code = GPUSCAN_OUT_OF_MEMORY;
-	for (int i = 0; i < CUDA_SLOTS * CUDA_NUM_KINDS && code == GPUSCAN_OK; i++)
-	{
-		const CudaKernels *kernels = request->kernels[i % CUDA_NUM_KINDS];
-
-		code = merge_partials(request,
-							  request->lane->slots[i / CUDA_NUM_KINDS].partials[i % CUDA_NUM_KINDS],
-							  kernels == NULL ? 0 : kernels->max_grid);
-	}
-	if (code == GPUSCAN_OK && request->source.ndistinct > 0)
-		code = read_back(request, counters, request->table.rows, request->source.row_size);
-	for (int i = 0; code == GPUSCAN_OK && i < program->naggs; i++)
+		return GPUSCAN_OUT_OF_MEMORY;
+	TRY(copy_back(request, counters, request->table.rows, size));
+	TRY(merge_partials(request, counters + size, CUDA_WINDOW_SIZE - size));
+	for (int i = 0; i < program->naggs; i++)
 	{
 		if (aggs[i].kind == GPUSCAN_AGG_COUNT_DISTINCT)
 			memcpy(request->row + aggs[i].offset,
 				   counters + request->source.distinct[distinct++].counter, sizeof(int64_t));
 	}
-	if (code == GPUSCAN_OK && !gpuscan_cpu_finish_states(program, request->row))
-		code = GPUSCAN_LEFT_TO_POSTGRES;
-	free(counters);
+	if (!gpuscan_cpu_finish_states(program, request->row))
+		return GPUSCAN_LEFT_TO_POSTGRES;
 	request->nrows = 1;
 	request->stats.groups = 1;
-	return code;
+	return GPUSCAN_OK;
 }
 
 GpuScanCode
@@ -553,14 +594,9 @@ window_row(GpuScanRequest *request, uint32_t i, const char **row)
 	}
 	if (i < request->window_first || i >= request->window_end)
 	{
-		size_t n = CUDA_WINDOW_SIZE / row_size;
-
-		if (n > request->nrows - i)
-			n = request->nrows - i;
 		TRY(CUDA(context_set_current(request->device->context)));
-		TRY(read_back(request, request->lane->window, request->rows + i * row_size, n * row_size));
-		request->window_first = i;
-		request->window_end = i + (uint32_t) n;
+		TRY(copy_window(request, i));
+		TRY(synchronize(request));
 	}
 	*row = request->lane->window + (i - request->window_first) * row_size;
 	return GPUSCAN_OK;

@@ -115,6 +115,8 @@ FAULTY(launch, false,
 
 FAULTY(event_create, false, (CUevent * event, unsigned flags), (event, flags))
 FAULTY(event_record, false, (CUevent event, CUstream stream), (event, stream))
+FAULTY(stream_wait_event, false, (CUstream stream, CUevent event, unsigned flags),
+	   (stream, event, flags))
 FAULTY(event_elapsed, false, (float *ms, CUevent start, CUevent end), (ms, start, end))
 
 static inline void
@@ -135,6 +137,7 @@ replace_functions(void)
 	gpuscan_cuda.launch = faulty_launch;
 	gpuscan_cuda.event_create = faulty_event_create;
 	gpuscan_cuda.event_record = faulty_event_record;
+	gpuscan_cuda.stream_wait_event = faulty_stream_wait_event;
 	gpuscan_cuda.event_elapsed = faulty_event_elapsed;
 }
 
