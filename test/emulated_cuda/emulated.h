@@ -8,6 +8,8 @@
 #ifndef GPUSCAN_EMULATED_H
 #define GPUSCAN_EMULATED_H
 
+#include "driver.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +28,7 @@ typedef struct EmulatedLaunch
 	uint32_t grid; /* thread blocks */
 	uint32_t threads;
 	uint32_t shared; /* bytes of dynamic shared memory */
-	struct CUmod_st *module;
+	CUmodule module;
 	_Atomic uint32_t next; /* the first thread block that has not begun */
 	atomic_bool failed;	   /* it has been said why */
 } EmulatedLaunch;
@@ -40,5 +42,12 @@ extern void emulated_run_blocks(EmulatedLaunch *launch);
  */
 extern void emulated_shared_clear(EmulatedLaunch *launch);
 extern bool emulated_shared_check(EmulatedLaunch *launch);
+
+/*
+ * Puts something into a stream: what it does, with an argument that is malloc's and freed then.
+ * The result is that of the call of the driver: nothing is done behind something that failed.
+ */
+extern CUresult
+emulated_enqueue(CUstream stream, CUresult (*run)(void *argument), void *argument);
 
 #endif /* GPUSCAN_EMULATED_H */

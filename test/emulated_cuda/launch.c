@@ -3,9 +3,9 @@
  * launch.c
  *	  Modules of the emulated device, and launches of their kernels.
  *
- * An image is a shared object with its size before it.  A launch is over when
- * the call returns; its thread blocks run on EMULATED_CUDA_THREADS threads of the
- * host, 2 unless told.  With 1 a launch does the same again each time.
+ * An image is a shared object with its size before it.  A launch is put into its
+ * stream; its thread blocks run on EMULATED_CUDA_THREADS threads of the host, 2
+ * unless told.  With 1 a launch does the same again each time.
  *
  * Shared memory is the module's thread-local storage, that of one thread of the
  * host being one thread block's at a time.
@@ -31,6 +31,7 @@
 #define LAUNCH_FAILED 719
 
 #define MAX_HOST_THREADS 16
+#define MAX_PARAMS 16
 
 struct CUfunc_st
 {
@@ -38,6 +39,7 @@ struct CUfunc_st
 	struct CUmod_st *module;
 	char name[64];
 	void (*call)(void **params);
+	const size_t *sizes; /* of the parameters, and 0 */
 };
 
 struct CUmod_st
@@ -114,13 +116,18 @@ int
 cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
 	CUfunction f = calloc(1, sizeof(*f));
+	const size_t *(*sizes)(void);
 	char symbol[128];
 
 	if (f == NULL)
 		abort();
-	snprintf(symbol, sizeof(symbol), "emulated_call_%s", name);
 	snprintf(f->name, sizeof(f->name), "%s", name);
+	snprintf(symbol, sizeof(symbol), "emulated_call_%s", name);
 	*(void **) &f->call = dlsym(module->library, symbol);
+	snprintf(symbol, sizeof(symbol), "emulated_sizes_%s", name);
+	*(void **) &sizes = dlsym(module->library, symbol);
+	if (sizes != NULL)
+		f->sizes = sizes();
 	f->module = module;
 	f->next = module->functions;
 	module->functions = f;
@@ -189,6 +196,15 @@ emulated_shared_check(EmulatedLaunch *launch)
 /*
  * Launches
  */
+
+/* One in a stream */
+typedef struct QueuedLaunch
+{
+	EmulatedLaunch launch;
+	void *params[MAX_PARAMS];
+	_Alignas(16) char copies[]; /* there */
+} QueuedLaunch;
+
 static void *
 host_thread(void *launch)
 {
@@ -205,34 +221,68 @@ host_threads(void)
 	return n < 1 ? 1 : n > MAX_HOST_THREADS ? MAX_HOST_THREADS : (uint32_t) n;
 }
 
+static CUresult
+run_launch(void *queued)
+{
+	EmulatedLaunch *launch = &((QueuedLaunch *) queued)->launch;
+	pthread_t threads[MAX_HOST_THREADS];
+	uint32_t n = host_threads();
+	uint32_t started = 0;
+
+	if (n > launch->grid)
+		n = launch->grid;
+	while (started < n - 1 && pthread_create(&threads[started], NULL, host_thread, launch) == 0)
+		started++;
+	emulated_run_blocks(launch);
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
+	return atomic_load(&launch->failed) ? LAUNCH_FAILED : CUDA_SUCCESS;
+}
+
+static size_t
+aligned(size_t size)
+{
+	return (size + 15) / 16 * 16;
+}
+
 int
 cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
 			   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
 			   CUstream stream, void **params, void **extra)
 {
-	EmulatedLaunch launch = {.kernel = function->name,
-							 .call = function->call,
-							 .params = params,
-							 .grid = grid_x,
-							 .threads = block_x,
-							 .shared = shared,
-							 .module = function->module};
-	pthread_t threads[MAX_HOST_THREADS];
-	uint32_t n = host_threads();
-	uint32_t started = 0;
+	QueuedLaunch *queued;
+	size_t size = 0;
 	size_t dynamic;
+	char *copy;
 
 	(void) function->module->dynamic(&dynamic);
 	if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 ||
 		block_x > EMULATED_MAX_THREADS || block_y != 1 || block_z != 1 || shared > dynamic ||
 		extra != NULL)
 		return INVALID_VALUE;
-	if (n > grid_x)
-		n = grid_x;
-	while (started < n - 1 && pthread_create(&threads[started], NULL, host_thread, &launch) == 0)
-		started++;
-	emulated_run_blocks(&launch);
-	while (started > 0)
-		pthread_join(threads[--started], NULL);
-	return atomic_load(&launch.failed) ? LAUNCH_FAILED : CUDA_SUCCESS;
+	for (size_t i = 0; function->sizes[i] != 0; i++)
+	{
+		if (i == MAX_PARAMS)
+			return INVALID_VALUE;
+		size += aligned(function->sizes[i]);
+	}
+	queued = malloc(sizeof(*queued) + size);
+	if (queued == NULL)
+		abort();
+	queued->launch = (EmulatedLaunch){.kernel = function->name,
+									  .call = function->call,
+									  .params = queued->params,
+									  .grid = grid_x,
+									  .threads = block_x,
+									  .shared = shared,
+									  .module = function->module};
+	/* they are the caller's again when the call returns */
+	copy = queued->copies;
+	for (size_t i = 0; function->sizes[i] != 0; i++)
+	{
+		queued->params[i] = copy;
+		memcpy(copy, params[i], function->sizes[i]);
+		copy += aligned(function->sizes[i]);
+	}
+	return emulated_enqueue(stream, run_launch, queued);
 }

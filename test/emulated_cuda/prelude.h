@@ -463,10 +463,24 @@ emulated_call(void (*kernel)(Args...), void **params)
 	emulated_unpack(kernel, params, typename EmulatedCount<sizeof...(Args)>::Numbers());
 }
 
+/* The sizes of its arguments, and 0 behind them */
+template <class... Args>
+inline const size_t *
+emulated_sizes(void (*)(Args...))
+{
+	static const size_t sizes[] = {sizeof(Args)..., 0};
+
+	return sizes;
+}
+
 #define EMULATED_KERNEL(name)                                                                      \
 	extern "C" __attribute__((visibility("default"))) void emulated_call_##name(void **params)     \
 	{                                                                                              \
 		emulated_call(name, params);                                                               \
+	}                                                                                              \
+	extern "C" __attribute__((visibility("default"))) const size_t *emulated_sizes_##name()        \
+	{                                                                                              \
+		return emulated_sizes(name);                                                               \
 	}
 
 #endif /* GPUSCAN_EMULATED_PRELUDE_H */

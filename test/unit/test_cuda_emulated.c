@@ -2,8 +2,8 @@
  *
  * test_cuda_emulated.c
  *	  The emulated CUDA device itself: a kernel that is right gives its result,
- *	  and each mistake that a GPU would answer by hanging or with anything at all
- *	  fails the launch.
+ *	  each mistake that a GPU would answer by hanging or with anything at all
+ *	  fails the launch, and streams do nothing in an order that nobody asked for.
  *
  * Runs on that device alone.
  *
@@ -55,8 +55,12 @@ run(const char *body)
 		result = gpuscan_cuda.module_get_function(&function, module, "k_test");
 	if (result == CUDA_SUCCESS)
 		result = gpuscan_cuda.launch(function, 2, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL);
+	if (result == CUDA_SUCCESS)
+		result = gpuscan_cuda.stream_synchronize(NULL);
 	if (result == CUDA_SUCCESS || result == LAUNCH_FAILED)
 		(void) gpuscan_cuda.module_unload(module);
+	/* a failure stays for as long as the context */
+	(void) gpuscan_cuda.primary_context_release(0);
 	free(image);
 	return result;
 }
@@ -115,9 +119,88 @@ peers(uint64_t i)
 	return UINT64_C(0x11111111) << i % 4;
 }
 
+/*
+ * Streams
+ */
+#define ROUNDS 100
+
+/* What a chain of copies, over two streams, leaves in a number that is 0 before */
+typedef struct Chain
+{
+	bool wait_event; /* the second stream waits for the first */
+	bool wait;		 /* and the host for the second */
+	bool pageable;	 /* the number is not pinned */
+} Chain;
+
+/* Returns how many times of ROUNDS the chain is not done. */
+static int
+count_undone(Chain chain)
+{
+	CUstream streams[2];
+	CUevent event;
+	uint64_t *numbers; /* pinned */
+	int undone = 0;
+
+	for (int i = 0; i < 2; i++)
+		(void) gpuscan_cuda.stream_create(&streams[i], CU_STREAM_NON_BLOCKING, 0);
+	(void) gpuscan_cuda.event_create(&event, 0);
+	(void) gpuscan_cuda.host_alloc((void **) &numbers, 2 * sizeof(uint64_t), 0);
+	for (int i = 0; i < ROUNDS; i++)
+	{
+		uint64_t pageable = 0;
+		uint64_t *to = chain.pageable ? &pageable : &numbers[1];
+		CUdeviceptr memory[2];
+
+		numbers[0] = 42;
+		numbers[1] = 0;
+		for (int k = 0; k < 2; k++)
+			(void) gpuscan_cuda.alloc_async(&memory[k], sizeof(uint64_t), streams[0]);
+		(void) gpuscan_cuda.copy_to_device(memory[0], numbers, sizeof(uint64_t), streams[0]);
+		(void) gpuscan_cuda.event_record(event, streams[0]);
+		if (chain.wait_event)
+			(void) gpuscan_cuda.stream_wait_event(streams[1], event, 0);
+		(void) gpuscan_cuda.copy_on_device(memory[1], memory[0], sizeof(uint64_t), streams[1]);
+		(void) gpuscan_cuda.copy_to_host(to, memory[1], sizeof(uint64_t), streams[1]);
+		if (chain.wait)
+			(void) gpuscan_cuda.stream_synchronize(streams[1]);
+		undone += *to != 42;
+		for (int k = 0; k < 2; k++)
+			(void) gpuscan_cuda.stream_synchronize(streams[k]);
+		for (int k = 0; k < 2; k++)
+			(void) gpuscan_cuda.free_async(memory[k], streams[0]);
+	}
+	for (int i = 0; i < 2; i++)
+		(void) gpuscan_cuda.stream_destroy(streams[i]);
+	(void) gpuscan_cuda.event_destroy(event);
+	(void) gpuscan_cuda.host_free(numbers);
+	return undone;
+}
+
+/* The time of an event that nobody has waited for, then of one that somebody has */
+static bool
+has_time_when_done(void)
+{
+	bool early = true;
+	CUevent event;
+	CUdeviceptr memory;
+	float ms;
+
+	(void) gpuscan_cuda.event_create(&event, 0);
+	for (int i = 0; i < ROUNDS && early; i++)
+	{
+		(void) gpuscan_cuda.alloc_async(&memory, 8, NULL);
+		(void) gpuscan_cuda.free_async(memory, NULL);
+		(void) gpuscan_cuda.event_record(event, NULL);
+		early = gpuscan_cuda.event_elapsed(&ms, event, event) == CUDA_SUCCESS;
+	}
+	(void) gpuscan_cuda.stream_synchronize(NULL);
+	return !early && gpuscan_cuda.event_elapsed(&ms, event, event) == CUDA_SUCCESS;
+}
+
 int
 main(void)
 {
+	int undone;
 	const char *error = "";
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -157,5 +240,15 @@ main(void)
 	fails("a wild store", "*(volatile int *) (uint64_t) (8 + v % 2) = 1;");
 	ok(run("v = __shfl_sync(0xFFFFFFFFU, v, lane + 1);") == CUDA_SUCCESS && all_are(neighbour),
 	   "the next launch is not disturbed");
+
+	ok(count_undone((Chain){.wait_event = true, .wait = true}) == 0,
+	   "two streams, an event between them");
+	ok(count_undone((Chain){.wait_event = true, .pageable = true}) == 0,
+	   "a copy to memory that is not pinned waits");
+	undone = count_undone((Chain){.wait = true});
+	ok(undone > ROUNDS / 4, "no event between them is noticed (%d of %d)", undone, ROUNDS);
+	undone = count_undone((Chain){.wait_event = true});
+	ok(undone > ROUNDS / 4, "a host that does not wait is noticed (%d of %d)", undone, ROUNDS);
+	ok(has_time_when_done(), "an event has no time until it is done");
 	return done_testing();
 }
