@@ -201,8 +201,8 @@ emulated_shared_check(EmulatedLaunch *launch)
 typedef struct QueuedLaunch
 {
 	EmulatedLaunch launch;
-	void *params[MAX_PARAMS];
-	_Alignas(16) char copies[]; /* there */
+	void *params[MAX_PARAMS]; /* in `copies` */
+	_Alignas(16) char copies[];
 } QueuedLaunch;
 
 static void *
