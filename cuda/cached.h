@@ -635,8 +635,8 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		done += told;
 		const bool plain = is_plain();
 		const uint32_t flags = has_quick ? flags_of(columns, ncolumns) : 0;
-		const bool usual =
-			has_quick && launch.replicas != CUDA_NOT_SHARED && (flags & CUDA_COLUMN_UNUSUAL) == 0;
+		const bool usual = has_quick && launch.replicas != CUDA_NOT_SHARED &&
+						   (flags & CUDA_COLUMN_UNUSUAL) == 0;
 
 		for (;;)
 		{
