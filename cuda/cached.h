@@ -187,14 +187,14 @@ usual_values(const CudaColumn &column, uint32_t row, double (&values)[n])
 }
 
 /* A word for each row that has a bit for it, at its place among 32 rows, if it is NULL */
-template <bool none, int n>
+template <int n>
 GS_DEVICE void
 usual_nulls(const CudaColumn &column, uint32_t row, uint32_t (&nulls)[n])
 {
 #pragma unroll
 	for (int i = 0; i < n; i++)
 		nulls[i] = 0;
-	if (!none && (column.flags & CUDA_COLUMN_HAS_NULLS) != 0)
+	if ((column.flags & CUDA_COLUMN_HAS_NULLS) != 0)
 	{
 		const uint32_t *words = (const uint32_t *) column.nulls + (row >> 5);
 
@@ -557,15 +557,15 @@ rows_there(uint32_t n)
 	return (1U << (n + 31 - threadIdx.x % 32) / 32) - 1;
 }
 
-/* The flags that any column of a warp has */
-GS_DEVICE uint32_t
-flags_of(const CudaColumn *columns, uint32_t ncolumns)
+/* True if all columns of a warp are usual ones */
+GS_DEVICE bool
+are_usual(const CudaColumn *columns, uint32_t ncolumns)
 {
 	uint32_t flags = 0;
 
 	for (uint32_t i = 0; i < ncolumns; i++)
 		flags |= columns[i].flags;
-	return flags;
+	return (flags & CUDA_COLUMN_UNUSUAL) == 0;
 }
 
 /*
@@ -588,8 +588,8 @@ take_piece(CudaResult *result)
  * one has put something there.
  *
  * `which` columns are read of every row.  BATCH_ROWS rows of each thread go together.
- * Where columns are usual, quick(none, row) comes first: of the rows from `row` on, it
- * returns a bit for each for which it has done what tuple() would do; none: no column has NULLs.
+ * Where columns are usual, quick(row) comes first: of the rows from `row` on, it
+ * returns a bit for each for which it has done what tuple() would do.
  */
 template <bool filtered, bool has_quick, uint64_t which, class Found, class FilterBounds,
 		  class Tell, class IsPlain, class Keep, class Quick, class Tuple, class Advance>
@@ -634,9 +634,8 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		counts.passed += told;
 		done += told;
 		const bool plain = is_plain();
-		const uint32_t flags = has_quick ? flags_of(columns, ncolumns) : 0;
-		const bool usual = has_quick && launch.replicas != CUDA_NOT_SHARED &&
-						   (flags & CUDA_COLUMN_UNUSUAL) == 0;
+		const bool usual =
+			has_quick && launch.replicas != CUDA_NOT_SHARED && are_usual(columns, ncolumns);
 
 		for (;;)
 		{
@@ -690,9 +689,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 				todo = todo_before;
 			else if (usual && (n == BATCH_ROWS * 32 || (BATCH_ROWS == 1 && lane < n)))
 			{
-				uint32_t quickly = (flags & CUDA_COLUMN_HAS_NULLS) == 0
-									   ? quick(Truth<true>(), first)
-									   : quick(Truth<false>(), first);
+				uint32_t quickly = quick(first);
 
 				counts.passed += __popc(quickly);
 				todo &= ~quickly;

@@ -776,7 +776,7 @@ emit_quick(Generator *g)
 	const GpuScanProgram *p = g->program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
 
-	EMIT("\t[&](auto none, uint32_t row) -> uint32_t\n\t{\n"
+	EMIT("\t[&](uint32_t row) -> uint32_t\n\t{\n"
 		 "\tuint32_t done = 0;\n");
 	for (int i = 0; has_quick(g) && i < p->ninputs; i++)
 	{
@@ -784,8 +784,7 @@ emit_quick(Generator *g)
 		unsigned cls = g->classes[r] == GPUSCAN_TEXT ? GPUSCAN_I32 : g->classes[r];
 
 		EMIT("\t%s v%d[BATCH_ROWS];\n\tuint32_t n%d[BATCH_ROWS];\n"
-			 "\tusual_values(columns[%d], row, v%d);\n"
-			 "\tusual_nulls<none.value>(columns[%d], row, n%d);\n",
+			 "\tusual_values(columns[%d], row, v%d);\n\tusual_nulls(columns[%d], row, n%d);\n",
 			 gpuscan_cuda_types[cls], r, r, i, r, i, r);
 	}
 	if (!has_quick(g))
