@@ -131,7 +131,8 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, GpuScanPages *pages, doubl
 			return NIL;
 		relids = lappend_int(relids, i);
 		pages->all += child->pages;
-		pages->visible += child->pages * child->allvisfrac;
+		if (gpuscan_cost_may_cache(rte->relid))
+			pages->visible += child->pages * child->allvisfrac;
 		*tuples += child->tuples;
 	}
 	return relids;

@@ -199,7 +199,7 @@ is_an_investment(PlannerInfo *root, RelOptInfo *rel, Oid relid, List *expression
 				 GpuScanPages pages)
 {
 	bool most_cached = pages.missing < (1 - MOST) * pages.all;
-	bool worth = pages.visible >= MOST * pages.all && gpuscan_cost_may_cache(relid) &&
+	bool worth = pages.visible > MOST * pages.all && gpuscan_cost_may_cache(relid) &&
 				 come_first(root, rel, expressions);
 	List *numbers = NIL;
 	ListCell *lc;

@@ -77,7 +77,7 @@ extern void gpuscan_cost_values(Path *path, double tuples, int ncolumns);
 
 /* expression_cost.c */
 
-/* How many pages a node scans, and of those, all-visible ones, and ones that are not cached */
+/* How many pages a node scans, and of those, all-visible ones that may be cached, and ones that are not */
 typedef struct GpuScanPages
 {
 	double all;
