@@ -111,12 +111,12 @@ group_keys(PlannerInfo *root, List *clauses, const char **reason)
  * tuples: the relation itself, or its partitions and children not excluded.
  */
 static List *
-scanned_relations(PlannerInfo *root, RelOptInfo *rel, GpuScanPages *pages, double *tuples,
+scanned_relations(PlannerInfo *root, RelOptInfo *rel, double *pages, double *tuples,
 				  const char **reason)
 {
 	List *relids = NIL;
 
-	*tuples = 0;
+	*pages = *tuples = 0;
 	for (int i = 1; i < root->simple_rel_array_size; i++)
 	{
 		RelOptInfo *child = root->simple_rel_array[i];
@@ -130,12 +130,27 @@ scanned_relations(PlannerInfo *root, RelOptInfo *rel, GpuScanPages *pages, doubl
 		if ((*reason = gpuscan_relation_rejected(rte)) != NULL)
 			return NIL;
 		relids = lappend_int(relids, i);
-		pages->all += child->pages;
-		if (gpuscan_cost_may_cache(rte->relid))
-			pages->visible += child->pages * child->allvisfrac;
+		*pages += child->pages;
 		*tuples += child->tuples;
 	}
 	return relids;
+}
+
+/* All-visible pages of those of the relations that may be cached */
+static double
+visible_pages(PlannerInfo *root, List *relids)
+{
+	double pages = 0;
+	ListCell *lc;
+
+	foreach(lc, relids)
+	{
+		RelOptInfo *rel = find_base_rel(root, lfirst_int(lc));
+
+		if (gpuscan_cost_may_cache(planner_rt_fetch(lfirst_int(lc), root)->relid))
+			pages += rel->pages * rel->allvisfrac;
+	}
+	return pages;
 }
 
 /*
@@ -224,7 +239,7 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	if (reason == NULL && parse->hasTargetSRFs)
 		reason = "set-returning functions beside aggregates are not offloaded";
 	if (reason == NULL)
-		relids = scanned_relations(root, input_rel, &pages, &tuples, &reason);
+		relids = scanned_relations(root, input_rel, &pages.all, &tuples, &reason);
 	if (reason == NULL)
 		output.keys = group_keys(root, clauses, &reason);
 	replaced = gpuscan_replaced_path(output_rel);
@@ -269,6 +284,8 @@ gpuscan_plan_aggregation(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 
 	pages.missing =
 		pages.all - gpuscan_cost_cached_pages(root, relids, rte->relid, compiled, &cached_tuples);
+	if (compiled->expressions != NIL)
+		pages.visible = visible_pages(root, relids);
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
