@@ -100,6 +100,24 @@ wants_lsns(const GpuScanCacheLookup *lookup)
 	return any != 0;
 }
 
+/* A copy of an answer to ask again with, if the service wants to see LSNs; else NULL. */
+static GpuScanCacheLookup *
+copy_to_ask_again(const GpuScanCacheLookup *lookup)
+{
+	GpuScanCacheLookup *copy;
+
+	if (!wants_lsns(lookup))
+		return NULL;
+	copy = palloc(sizeof(GpuScanCacheLookup));
+	*copy = *lookup;
+	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
+	{
+		if (copy->whole[i / GPUSCAN_PIECE_RANGES])
+			copy->verify[i] = 0;
+	}
+	return copy;
+}
+
 /* ---- the plan ---- */
 
 static void
@@ -209,11 +227,6 @@ ask_lookup(const Inquiry *inquiry, const Question *question, bool more, GpuScanC
 	{
 		*lookup = *question->answer;
 		pfree(question->answer);
-		for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
-		{
-			if (lookup->whole[i / GPUSCAN_PIECE_RANGES])
-				lookup->verify[i] = 0;
-		}
 		lookup->with_lsns = true;
 		lookup->question.more = more;
 		lookup->question.finish = false;
@@ -253,13 +266,10 @@ take_survey(Inquiry *inquiry, Subject *subject, const GpuScanCacheSurvey *survey
 static void
 take_lookup(Inquiry *inquiry, Subject *subject, const GpuScanCacheLookup *lookup)
 {
-	if (wants_lsns(lookup))
-	{
-		GpuScanCacheLookup *copy = palloc(sizeof(GpuScanCacheLookup));
+	GpuScanCacheLookup *copy = copy_to_ask_again(lookup);
 
-		*copy = *lookup;
+	if (copy != NULL)
 		add_question(inquiry, subject, lookup->question.map_page, 0, copy);
-	}
 	else
 		plan_map_page(inquiry, subject, lookup, NULL);
 }
@@ -546,12 +556,9 @@ plan_lookup(GpuScanSearch *search, const GpuScanCacheLookup *lookup, const uint6
 {
 	for (int i = 0; i < GPUSCAN_MAP_RANGES; i++)
 		search->hits[i] |= hits[i];
-	if (wants_lsns(lookup))
-	{
-		search->answer = palloc(sizeof(GpuScanCacheLookup));
-		*search->answer = *lookup;
+	search->answer = copy_to_ask_again(lookup);
+	if (search->answer != NULL)
 		return;
-	}
 	plan_map_page(&search->inquiry, &search->subject, lookup, search->hits);
 	memset(search->hits, 0, sizeof(search->hits));
 	search->map_page++;
