@@ -2,8 +2,10 @@
 
 clicks=$top/bench/clicks
 queries=()
+small_queries=() # those of them whose results are small
 for file in "$clicks"/[0-9]-*.sql; do
 	queries+=("$(basename "$file" .sql)")
+	[[ $file = *by-user* ]] || small_queries+=("${queries[-1]}")
 done
 
 sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 "$@"; }
