@@ -133,12 +133,56 @@ choose_pieces(const GpuScanRequest *request, uint32_t nranges)
 	return wanted < CUDA_PIECES ? (uint32_t) wanted : CUDA_PIECES;
 }
 
+/* How many groups there can be by the numbers of their keys, if slots are enough for them; else 0 */
+static uint32_t
+number_keys(const GpuScanRequest *request, const CudaBounds *bounds, CudaNumbers *keys)
+{
+	const GpuScanProgram *program = request->options.program;
+	uint64_t groups = request->source.numbered ? 1 : 0;
+
+	for (int k = 0; k < program->nkeys && groups > 0; k++)
+	{
+		const CudaBounds *key = &bounds[request->source.number_inputs[k]];
+		uint32_t shift = GPUSCAN_KEYS(program)[k].cls == GPUSCAN_TEXT ? 2 : 0; /* of an offset */
+		uint64_t span =
+			key->low > key->high ? 0 : ((uint64_t) key->high - (uint64_t) key->low) >> shift;
+
+		if (key->unknown || span >= request->source.nslots)
+			return 0;
+		keys[k] = (CudaNumbers){(int64_t) ((uint64_t) key->low - (UINT64_C(1) << shift)), shift,
+								(uint32_t) span + 2};
+		groups *= span + 2;
+		if (groups > request->source.nslots)
+			return 0;
+	}
+	return (uint32_t) groups;
+}
+
+/* What headers say of an extremum, in as many bits as there are for it */
+static CudaSkip
+make_skip(const GpuScanRequest *request, const CudaBounds *bounds, const CudaSourceSkip *of)
+{
+	const uint64_t sign = UINT64_C(1) << 63;
+	const CudaBounds *arg = &bounds[of->input];
+	uint64_t range = (uint64_t) arg->high - (uint64_t) arg->low;
+	uint64_t max = (UINT64_C(1) << CUDA_SKIP_BITS / request->source.nskips) - 1;
+	CudaSkip skip = {.known = !arg->unknown && arg->low <= arg->high};
+
+	if (!skip.known)
+		return skip;
+	skip.origin = of->is_min ? ~((uint64_t) arg->high ^ sign) : (uint64_t) arg->low ^ sign;
+	while (range >> skip.shift >= max)
+		skip.shift++;
+	return skip;
+}
+
 static GpuScanCode
 prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment **segments)
 {
 	size_t progress_size =
 		may_wait(request) ? (size_t) slot->nranges * slot->pieces * sizeof(CudaProgress) : 0;
 	size_t size = segments_size(slot) + progress_size + hits_size(slot);
+	CudaBounds bounds[GPUSCAN_MAX_REGISTERS];
 	uint32_t first = 0;
 
 	if (slot->nranges > UINT32_MAX / CUDA_PIECES)
@@ -146,13 +190,18 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 	TRY(gpuscan_cuda_reserve(request, slot, segments_size(slot) + hits_size(slot)));
 	slot->segments = (CudaSegment *) slot->pinned;
 	slot->hits = (uint64_t *) (slot->pinned + segments_size(slot));
+	for (uint32_t i = 0; i < request->options.program->ninputs; i++)
+		bounds[i] = (CudaBounds){INT64_MAX, INT64_MIN, false};
 	for (uint32_t i = 0; i < slot->nsegments; i++)
 	{
-		TRY(gpuscan_cuda_segment_prepare(request, segments[i], &slot->segments[i]));
+		TRY(gpuscan_cuda_segment_prepare(request, segments[i], &slot->segments[i], bounds));
 		slot->segments[i].nranges = segments[i]->nranges;
 		slot->segments[i].first = first;
 		first += segments[i]->nranges;
 	}
+	slot->hints.groups = number_keys(request, bounds, slot->hints.keys);
+	for (uint32_t j = 0; j < request->source.nskips; j++)
+		slot->hints.skips[j] = make_skip(request, bounds, &request->source.skips[j]);
 	TRY(gpuscan_cuda_alloc(request, size, &slot->cached));
 	slot->cached_size = size;
 	request->stats.bus_bytes += segments_size(slot) + hits_size(slot);
@@ -202,8 +251,9 @@ gpuscan_cuda_cached_clear(GpuScanRequest *request, CudaSlot *slot)
  * for with half of the slots empty, but not for more than the threads of a warp.
  */
 static uint32_t
-choose_replicas(const GpuScanRequest *request)
+choose_replicas(const GpuScanRequest *request, const CudaSlot *slot)
 {
+	uint64_t numbers = slot->hints.groups; /* all of which have slots */
 	uint64_t groups = request->options.groups_expected;
 	uint32_t nslots = request->source.nslots;
 	uint32_t replicas = 1;
@@ -211,7 +261,8 @@ choose_replicas(const GpuScanRequest *request)
 	if (nslots == 0 || request->kernels[CUDA_CACHED]->slots_grid == 0 ||
 		request->options.pass.mask != 0 || groups > nslots)
 		return CUDA_NOT_SHARED;
-	while (groups > 0 && replicas < 32 && groups * replicas * 4 <= nslots)
+	while (groups > 0 && replicas < 32 && groups * replicas * 4 <= nslots &&
+		   numbers * replicas * 2 <= nslots)
 		replicas *= 2;
 	return replicas - 1;
 }
@@ -254,7 +305,7 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 		return GPUSCAN_OK;
 	warps = kernels->threads / 32;
 	grid = (nitems + warps - 1) / warps;
-	replicas = choose_replicas(request);
+	replicas = choose_replicas(request, slot);
 	shared = replicas != CUDA_NOT_SHARED;
 	max_grid = shared ? kernels->slots_grid : kernels->max_grid;
 	launch->segments = slot->cached;
@@ -263,6 +314,8 @@ gpuscan_cuda_cached_start(GpuScanRequest *request, CudaSlot *slot, CudaLaunch *l
 	launch->pieces = slot->pieces;
 	launch->stride = choose_stride(nitems);
 	launch->replicas = replicas;
+	launch->numbered = slot->hints.groups > 0;
+	launch->hints = slot->hints;
 	if (may_wait(request))
 		launch->progress = slot->cached + segments_size(slot);
 	launch->hits = slot->cached + segments_size(slot);

@@ -27,6 +27,9 @@
 /* Room for rows that the filter keeps: a full warp's less one, and those looked at together */
 #define QUEUE_ROWS (FILTER_ROWS * 64)
 
+/* Rows of a thread that are prefetched together, where there is no filter */
+#define AHEAD_ROWS 8
+
 /* The unsigned number of a size */
 template <int size> struct Bits
 {
@@ -144,6 +147,37 @@ fetched_value(const CudaColumn &column, const Fetched &fetched, uint32_t row)
 }
 
 /*
+ * A load that stays where it is written: those of a batch are to be under way together,
+ * and not each where its value is needed
+ */
+template <class T>
+GS_DEVICE T
+load_now(const T *p)
+{
+#ifdef GPUSCAN_EMULATED_PRELUDE_H
+	return *p;
+#else
+	T value;
+
+	if (sizeof(T) == 8)
+	{
+		uint64_t word;
+
+		asm volatile("ld.global.u64 %0, [%1];" : "=l"(word) : "l"(p));
+		value = bits_as<T>(word);
+	}
+	else
+	{
+		uint32_t word;
+
+		asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(p));
+		value = (T) word;
+	}
+	return value;
+#endif
+}
+
+/*
  * Values of a column that is as most are: numbers without a dictionary, texts with
  * one (then they are codes), and some NULLs at most.  Several rows are 32 apart.
  */
@@ -158,12 +192,12 @@ usual_values(const CudaColumn &column, uint32_t row, T (&values)[n])
 #pragma unroll
 	for (int i = 0; i < n; i++, words += head.z)
 	{
-		uint32_t low = __ldg(words);
-		uint32_t next = __ldg(words + 1);
+		uint32_t low = load_now(words);
+		uint32_t next = load_now(words + 1);
 		uint32_t last = 0;
 
 		if (sizeof(T) == 8 && (head.w & CUDA_COLUMN_WIDE) != 0)
-			last = __ldg(words + 2);
+			last = load_now(words + 2);
 		low = __funnelshift_r(low, next, bit) & (uint32_t) column.mask;
 		if (sizeof(T) < 8)
 			values[i] = bits_as<T>((typename Bits<sizeof(T)>::Word)((uint32_t) column.base + low));
@@ -183,7 +217,17 @@ usual_values(const CudaColumn &column, uint32_t row, double (&values)[n])
 {
 #pragma unroll
 	for (int i = 0; i < n; i++)
-		values[i] = __ldg((const double *) column.data + row + i * 32);
+		values[i] = load_now((const double *) column.data + row + i * 32);
+}
+
+template <class T>
+GS_DEVICE void
+usual_value(const CudaColumn &column, uint32_t row, T &value)
+{
+	T values[1];
+
+	usual_values(column, row, values);
+	value = values[0];
 }
 
 /* A word for each row that has a bit for it, at its place among 32 rows, if it is NULL */
@@ -200,7 +244,7 @@ usual_nulls(const CudaColumn &column, uint32_t row, uint32_t (&nulls)[n])
 
 #pragma unroll
 		for (int i = 0; i < n; i++)
-			nulls[i] = __ldg(words + i);
+			nulls[i] = load_now(words + i);
 	}
 }
 
@@ -332,16 +376,15 @@ struct RowCursor
 };
 
 /*
- * Has the next rows of some columns, a bit of `which` for each, on their way to the L2 cache while
- * the warp is at others: rows * 32 of them.
+ * Has rows of some columns, a bit of `which` for each, on their way to the L2 cache while
+ * the warp is at others: rows * 32 of them, as far as the run goes.
  */
 template <uint32_t rows>
 GS_DEVICE void
-prefetch(const CudaColumn *columns, uint64_t which, const RowCursor &cursor)
+prefetch(const CudaColumn *columns, uint64_t which, uint32_t row, uint32_t stop)
 {
-	uint32_t row = cursor.row + threadIdx.x % (2 * rows) * 16;
-
-	for (uint32_t i = threadIdx.x % 32 / (2 * rows); row < cursor.stop && i < 64 && which >> i != 0;
+	row += threadIdx.x % (2 * rows) * 16;
+	for (uint32_t i = threadIdx.x % 32 / (2 * rows); row < stop && i < 64 && which >> i != 0;
 		 i += 16 / rows)
 	{
 		const char *p = (const char *) columns[i].data + (row * columns[i].width >> 3);
@@ -587,16 +630,18 @@ take_piece(CudaResult *result)
  * whole warp runs advance(found), with what each thread put into its Found, where
  * one has put something there.
  *
- * `which` columns are read of every row.  BATCH_ROWS rows of each thread go together.
- * Where columns are usual, quick(row) comes first: of the rows from `row` on, it
- * returns a bit for each for which it has done what tuple() would do.
+ * which() columns are read of every row.  BATCH_ROWS rows of each thread go together.
+ * Where the columns of a piece are usual, begin_quick() comes before all rows, and quick(row)
+ * before others: of the rows from `row` on, it returns a bit for each for which it has done
+ * what tuple() would do.
  */
-template <bool filtered, bool has_quick, uint64_t which, class Found, class FilterBounds,
-		  class Tell, class IsPlain, class Keep, class Quick, class Tuple, class Advance>
+template <bool filtered, bool has_quick, bool has_numbers, class Found, class Which,
+		  class FilterBounds, class Tell, class IsPlain, class Keep, class BeginQuick, class Quick,
+		  class Tuple, class Advance>
 GS_DEVICE void
 run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Queue *queue,
-		   FilterBounds filter_bounds, Tell tell, IsPlain is_plain, Keep keep, Quick quick,
-		   Tuple tuple, Advance advance)
+		   Which which, FilterBounds filter_bounds, Tell tell, IsPlain is_plain, Keep keep,
+		   BeginQuick begin_quick, Quick quick, Tuple tuple, Advance advance)
 {
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t nitems = launch.nranges * launch.pieces;
@@ -634,8 +679,34 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 		counts.passed += told;
 		done += told;
 		const bool plain = is_plain();
-		const bool usual =
-			has_quick && launch.replicas != CUDA_NOT_SHARED && are_usual(columns, ncolumns);
+		const bool usual = has_quick && launch.replicas != CUDA_NOT_SHARED &&
+						   are_usual(columns, ncolumns) && begin_quick();
+
+		/*
+		 * Rows from `row` on that are to do; without a filter as many more of the run as are
+		 * usual, of which those that come last are left in `row` and `todo`
+		 */
+		auto hurry = [&](auto numbered, uint32_t &row, uint32_t &todo) -> uint32_t
+		{
+			for (;;)
+			{
+				uint32_t quickly = quick(numbered, row, todo);
+
+				if (filtered || cursor.stop - cursor.row < BATCH_ROWS * 32 ||
+					!__all_sync(WARP, quickly == todo))
+					return quickly;
+				/* some batches at a time, behind the one that comes next */
+				if ((cursor.row & (AHEAD_ROWS - 1) * 32) < BATCH_ROWS * 32)
+					prefetch<AHEAD_ROWS>(columns, which(), cursor.row + BATCH_ROWS * 32,
+										 cursor.stop);
+				counts.passed += __popc(todo);
+				todo = (1U << BATCH_ROWS) - 1;
+				cursor.row += BATCH_ROWS * 32;
+				row += BATCH_ROWS * 32;
+				seen += BATCH_ROWS * 32;
+				kept += BATCH_ROWS * 32;
+			}
+		};
 
 		for (;;)
 		{
@@ -651,7 +722,7 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 
 					seen += n;
 					first += min(lane, n - 1);
-					prefetch<FILTER_ROWS>(columns, which, cursor);
+					prefetch<FILTER_ROWS>(columns, which(), cursor.row, cursor.stop);
 					if (plain && n == FILTER_ROWS * 32)
 						wanted = keep(Truth<true>(), first, n, failed);
 					else
@@ -672,7 +743,10 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 			{
 				n = cursor.take(BATCH_ROWS * 32, first);
 				seen += n;
-				prefetch<BATCH_ROWS>(columns, which, cursor);
+				prefetch<AHEAD_ROWS>(columns, which(), cursor.row, cursor.stop);
+				/* a run's last rows come with others before them, which are passed over */
+				if (n < BATCH_ROWS * 32 && cursor.row >= BATCH_ROWS * 32)
+					first = cursor.row - BATCH_ROWS * 32;
 				first += lane;
 			}
 			if (n == 0)
@@ -685,12 +759,18 @@ run_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns, Que
 				continue;
 			}
 			uint32_t todo = rows_there(n);
+			if (!filtered && first != cursor.row - n + lane)
+				todo = ((1U << BATCH_ROWS) - 1) & ~rows_there(BATCH_ROWS * 32 - n);
 			if (launch.again && kept == before.kept)
 				todo = todo_before;
-			else if (usual && (n == BATCH_ROWS * 32 || (BATCH_ROWS == 1 && lane < n)))
+			else if (usual && (filtered ? lane < n : cursor.row >= BATCH_ROWS * 32))
 			{
-				uint32_t quickly = quick(first);
+				uint32_t quickly;
 
+				if (has_numbers && launch.numbered)
+					quickly = hurry(Truth<true>(), first, todo);
+				else
+					quickly = hurry(Truth<false>(), first, todo);
 				counts.passed += __popc(quickly);
 				todo &= ~quickly;
 			}

@@ -9,6 +9,7 @@
 #define GPUSCAN_CUDA_CODEGEN_H
 
 #include "device/cpu/cpu.h"
+#include "launch.h"
 
 /* More shapes of layouts than this are PostgreSQL's. */
 #define CUDA_MAX_SHAPES 32
@@ -19,6 +20,14 @@ typedef struct CudaSourceDistinct
 	uint32_t counter;	 /* its offset in a group's row */
 	uint32_t entry_size; /* bytes of a pair of group and value */
 } CudaSourceDistinct;
+
+/* An extremum of an input that pieces may be passed over for (CudaSkip) */
+typedef struct CudaSourceSkip
+{
+	uint16_t input;
+	uint16_t agg;
+	bool is_min;
+} CudaSourceSkip;
 
 /* What a kernel reads: each has a module of its own, compiled when it is first needed */
 typedef enum CudaKind
@@ -44,6 +53,10 @@ typedef struct CudaSource
 	uint32_t threads;	 /* of a thread block; 0: there are too many columns for it */
 	uint32_t nslots;	 /* of groups in shared memory; 0: they are not kept there */
 	uint32_t slots_size; /* in bytes */
+	bool numbered;		 /* groups may have numbers, by these inputs */
+	uint16_t number_inputs[CUDA_NUMBERED_KEYS];
+	uint32_t nskips;
+	CudaSourceSkip skips[CUDA_SKIPS];
 } CudaSource;
 
 /* Lays everything out; free it in any case.  What it is made of stays in place until then. */

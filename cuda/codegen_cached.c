@@ -28,139 +28,33 @@
 #define MAX_SLOTS 4096
 #define MIN_SLOTS 64
 
-/* Of a slot's state, but for SLOT_READY */
-#define SLOT_BITS 31
-
 /*
- * Threads of a thread block, of which a multiprocessor holds four, or two with slots: 64 registers are left
- * for each, and for a block that waits for pages to come over the bus (launch.h)
+ * Threads of a thread block, of which a multiprocessor holds four.  With slots it is one
+ * block, since each has to meet all groups; if columns need the room, two of half the threads.  64 registers
+ * are left for each, and for a block that waits for pages to come over the bus (launch.h).
  */
 #define THREADS 224
-#define SLOT_THREADS 480
+#define SLOT_THREADS 960
 
 /* A filter looks at several rows of each thread where that takes at most so many instructions. */
 #define MAX_EIGHT 8
 #define MAX_FOUR 16
 
-/* Words of an aggregate's state in a slot; 0 with *fits false: it has no such form */
-static uint32_t
-slot_words(const GpuScanAgg *agg, bool *fits)
-{
-	switch ((GpuScanAggKind) agg->kind)
-	{
-		case GPUSCAN_AGG_COUNT:
-			return 0;
-		case GPUSCAN_AGG_SUM_I64:
-			return 2;
-		case GPUSCAN_AGG_SUM_I128:
-			return agg->cls == GPUSCAN_I128 ? 5 : 3;
-		case GPUSCAN_AGG_SUM_F64:
-			return 1 + 2 * 4 + 1;
-		case GPUSCAN_AGG_MIN:
-		case GPUSCAN_AGG_MAX:
-			*fits &= agg->cls != GPUSCAN_I128;
-			return is_float(agg->cls) ? 4 : 2;
-		case GPUSCAN_AGG_BOOL_AND:
-		case GPUSCAN_AGG_BOOL_OR:
-		case GPUSCAN_AGG_BIT_AND:
-		case GPUSCAN_AGG_BIT_OR:
-			return 2;
-		default:
-			*fits = false;
-			return 0;
-	}
-}
-
-/* The input that is a register, or -1 */
-static int
-input_of(const Generator *g, uint16_t reg)
-{
-	for (int i = 0; i < g->program->ninputs; i++)
-	{
-		if (GPUSCAN_INPUTS(g->program)[i].reg == reg)
-			return i;
-	}
-	return -1;
-}
-
-/* A key of 32 bits has one word; any other words of 64 bits, which begin at even ones. */
-static bool
-is_short(unsigned cls)
-{
-	return cls == GPUSCAN_I32 || cls == GPUSCAN_BOOL;
-}
-
-static uint32_t
-key_word(const GpuScanKey *key, uint32_t at)
-{
-	return is_short(key->cls) ? at : at + at % 2;
-}
-
-static uint32_t
-behind_key(const GpuScanKey *key, uint32_t at)
-{
-	return key_word(key, at) + (is_short(key->cls) ? 1 : key->cls == GPUSCAN_I128 ? 4 : 2);
-}
-
-/* Bits of a slot's state that say what of a key is 0; a text's place is only that of NULL. */
-static uint32_t
-zero_bits(const GpuScanKey *key)
-{
-	return key->cls == GPUSCAN_TEXT ? 0 : key->cls == GPUSCAN_I128 ? 2 : 1;
-}
-
-/* The same of states that are advanced 64 bits at a time */
-static bool
-is_long(const GpuScanAgg *agg)
-{
-	return agg->kind >= GPUSCAN_AGG_MIN && agg->kind <= GPUSCAN_AGG_BIT_OR;
-}
-
-/* Places a slot's words; false if groups cannot be kept in slots. */
-static bool
-place_slot(Generator *g)
-{
-	const GpuScanProgram *p = g->program;
-	const GpuScanKey *keys = GPUSCAN_KEYS(p);
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
-	bool fits = p->nkeys > 0;
-	uint32_t bits = p->nkeys;
-	uint32_t at = 2;
-
-	g->slot_keys = at;
-	for (int k = 0; k < p->nkeys; k++)
-	{
-		at = behind_key(&keys[k], at);
-		bits += zero_bits(&keys[k]);
-		fits &= keys[k].cls != GPUSCAN_TEXT || input_of(g, keys[k].reg) >= 0;
-	}
-	fits &= bits <= SLOT_BITS;
-	g->slot_count = at++;
-	for (int i = 0; i < p->naggs; i++)
-	{
-		AggPlace *place = &g->places[i];
-
-		if (place->counter != 0 && !gpuscan_cuda_counted_before(g, i))
-			place->slot_counter = at++;
-		at += is_long(&aggs[i]) ? at % 2 : 0;
-		place->slot_state = at;
-		at += slot_words(&aggs[i], &fits);
-	}
-	g->slot_words = at;
-	return fits;
-}
-
 void
 gpuscan_cuda_place_cached(Generator *g)
 {
 	CudaSource *source = g->source;
-	uint32_t warp_size = g->program->ninputs * sizeof(CudaColumn) + QUEUE_SIZE;
-	bool fits = place_slot(g);
+	uint32_t warp_size = g->program->ninputs * sizeof(CudaColumn) +
+						 (g->program->filter != GPUSCAN_NO_REGISTER ? QUEUE_SIZE : 0);
+	uint32_t slot_threads = SLOT_THREADS;
+	bool fits = gpuscan_cuda_place_slot(g);
 
 	source->threads = THREADS;
 	while (source->threads / 32 * warp_size > COLUMNS_BYTES)
 		source->threads = source->threads / 2 / 32 * 32;
-	if (!fits || SLOT_THREADS / 32 * warp_size > COLUMNS_BYTES)
+	if (slot_threads / 32 * warp_size > COLUMNS_BYTES)
+		slot_threads /= 2;
+	if (!fits || slot_threads / 32 * warp_size > COLUMNS_BYTES)
 		return;
 	source->nslots = MAX_SLOTS;
 	while (source->nslots * g->slot_words * 4 > SLOTS_BYTES)
@@ -168,25 +62,8 @@ gpuscan_cuda_place_cached(Generator *g)
 	if (source->nslots < MIN_SLOTS)
 		source->nslots = 0;
 	else
-		source->threads = SLOT_THREADS;
+		source->threads = slot_threads;
 	source->slots_size = source->nslots * g->slot_words * 4;
-}
-
-/* True if each input is a number, or a text that only a key needs: see usual_values(). */
-static bool
-has_quick(const Generator *g)
-{
-	const GpuScanProgram *p = g->program;
-	bool fits = g->source->nslots > 0;
-
-	for (int i = 0; i < p->ninputs; i++)
-	{
-		uint16_t r = GPUSCAN_INPUTS(p)[i].reg;
-
-		fits &= g->classes[r] != GPUSCAN_I128 &&
-				(g->classes[r] != GPUSCAN_TEXT || g->plan->key_use[r] == CPU_ONLY_KEY);
-	}
-	return fits;
 }
 
 void
@@ -201,7 +78,8 @@ gpuscan_cuda_emit_cached_head(Generator *g)
 		 size <= MAX_EIGHT	? 8
 		 : size <= MAX_FOUR ? 4
 							: 1,
-		 g->program->filter == GPUSCAN_NO_REGISTER && has_quick(g) ? CUDA_BATCH_ROWS : 1);
+		 g->program->filter == GPUSCAN_NO_REGISTER && gpuscan_cuda_has_quick(g) ? CUDA_BATCH_ROWS
+																				: 1);
 	if (!g->program->aggregate)
 		EMIT("#include \"seek.h\"\n");
 	if (g->source->nslots > 0)
@@ -209,107 +87,13 @@ gpuscan_cuda_emit_cached_head(Generator *g)
 	EMIT("\n");
 }
 
-/* `before` a place in the slot `between` the part of key k that is there */
-static void
-emit_slot_key(Generator *g, int k, uint32_t at, const char *before, const char *between)
-{
-	const GpuScanKey *key = &GPUSCAN_KEYS(g->program)[k];
-
-	if (is_short(key->cls))
-		EMIT("%sSLOT_WORD(slot, %u)%s(uint32_t) k%d;\n", before, at, between, k);
-	else
-		EMIT("%sSLOT_LONG(slot, %u)%s%c%d;\n", before, at, between,
-			 key->cls == GPUSCAN_TEXT ? 'i' : 'k', k);
-	if (key->cls == GPUSCAN_I128)
-		EMIT("%sSLOT_LONG(slot, %u)%sh%d;\n", before, at + 2, between, k);
-}
-
-/* The hash of several keys, or of one whose neighbours mean nothing */
-static void
-emit_slot_mix(Generator *g)
-{
-	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
-
-	EMIT("\t\tuint32_t h = slot_mix(0, nulls);\n");
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		char word = keys[k].cls == GPUSCAN_TEXT ? 'i' : 'k';
-
-		EMIT("\t\th = slot_mix(h, (uint32_t) %c%d);\n", word, k);
-		if (keys[k].cls != GPUSCAN_I32 && keys[k].cls != GPUSCAN_BOOL &&
-			keys[k].cls != GPUSCAN_TEXT)
-			EMIT("\t\th = slot_mix(h >> 7 ^ h, (uint32_t) (%c%d >> 32));\n", word, k);
-		if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\t\th = slot_mix(h, (uint32_t) h%d);\n", k);
-	}
-	EMIT("\t\treturn h;\n");
-}
-
-/* The bits of a slot's state: which keys are NULL, and behind those, which of their words are 0 */
-static void
-emit_slot_bits(Generator *g)
-{
-	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
-	int bit = g->program->nkeys;
-
-	EMIT("\tGS_MEMBER uint32_t slot_bits() const\n\t{\n\t\tuint32_t bits = nulls;\n");
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		if (keys[k].cls == GPUSCAN_TEXT)
-			continue;
-		EMIT("\t\tbits |= %sk%d == 0 ? %uU : 0;\n", is_short(keys[k].cls) ? "(uint32_t) " : "", k,
-			 1U << bit++);
-		if (keys[k].cls == GPUSCAN_I128)
-			EMIT("\t\tbits |= h%d == 0 ? %uU : 0;\n", k, 1U << bit++);
-	}
-	EMIT("\t\treturn bits;\n\t}\n");
-}
-
-/* Members of Keys: what is the same as in a slot, and what is put there */
-void
-gpuscan_cuda_emit_slot_keys(Generator *g)
-{
-	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
-	uint32_t at = g->slot_keys;
-
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		if (keys[k].cls == GPUSCAN_TEXT)
-			EMIT("\tuint64_t i%d;\n", k);
-	}
-	EMIT("\tGS_MEMBER uint32_t slot_hash() const\n\t{\n");
-	if (g->program->nkeys == 1 && keys[0].cls == GPUSCAN_TEXT)
-		EMIT("\t\treturn slot_near((uint32_t) (i0 / 4));\n");
-	else if (g->program->nkeys == 1 && !is_float(keys[0].cls) && keys[0].cls != GPUSCAN_I128)
-		EMIT("\t\treturn slot_near((uint32_t) k0%s);\n",
-			 is_short(keys[0].cls) ? "" : " + (uint32_t) (k0 >> 32) * 0x9E3779B1U");
-	else
-		emit_slot_mix(g);
-	EMIT("\t}\n");
-	emit_slot_bits(g);
-	EMIT("\tGS_MEMBER bool is_in(uint32_t slot) const\n\t{\n\t\tbool same = true;\n");
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tsame = same && seen_by_others(", ") == ");
-		at = behind_key(&keys[k], at);
-	}
-	EMIT("\t\treturn same;\n\t}\n\tGS_MEMBER void put_in(uint32_t slot) const\n\t{\n");
-	at = g->slot_keys;
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		emit_slot_key(g, k, key_word(&keys[k], at), "\t\tseen_by_others(", ") = ");
-		at = behind_key(&keys[k], at);
-	}
-	EMIT("\t}\n");
-}
-
 /*
  * Registers
  */
 
 /* A text that only a key needs is loaded where its slot does not say enough. */
-static bool
-is_lazy(const Generator *g, int phase, const GpuScanInput *input)
+bool
+gpuscan_cuda_is_lazy(const Generator *g, int phase, const GpuScanInput *input)
 {
 	return phase == CPU_REST && g->source->nslots > 0 && g->classes[input->reg] == GPUSCAN_TEXT &&
 		   g->plan->key_use[input->reg] == CPU_ONLY_KEY;
@@ -321,7 +105,7 @@ is_fetched(const Generator *g, int phase, const GpuScanInput *input)
 {
 	unsigned cls = g->classes[input->reg];
 
-	return cls != GPUSCAN_I128 && (cls != GPUSCAN_TEXT || is_lazy(g, phase, input));
+	return cls != GPUSCAN_I128 && (cls != GPUSCAN_TEXT || gpuscan_cuda_is_lazy(g, phase, input));
 }
 
 /* The first step, of row `at` or, for several at a time, `first` and those behind it */
@@ -343,10 +127,10 @@ emit_fetches(Generator *g, int phase, bool several)
 			EMIT(
 				"\tFetched w%d[FILTER_ROWS];\n\tfetch<%s, plain.value>(columns[%d], first, behind, "
 				"w%d);\n",
-				r, gpuscan_cuda_types[cls], input_of(g, (uint16_t) r), r);
+				r, gpuscan_cuda_types[cls], gpuscan_cuda_input_of(g, (uint16_t) r), r);
 		else
 			EMIT("\tconst Fetched w%d = fetch<%s>(columns[%d], at);\n", r, gpuscan_cuda_types[cls],
-				 input_of(g, (uint16_t) r));
+				 gpuscan_cuda_input_of(g, (uint16_t) r));
 	}
 }
 
@@ -360,7 +144,7 @@ emit_values(Generator *g, int phase)
 	{
 		int r = inputs->inputs[i].reg;
 		const char *type = gpuscan_cuda_types[g->classes[r]];
-		int column = input_of(g, (uint16_t) r);
+		int column = gpuscan_cuda_input_of(g, (uint16_t) r);
 
 		if (!is_fetched(g, phase, &inputs->inputs[i]) || g->classes[r] == GPUSCAN_TEXT)
 			continue;
@@ -381,7 +165,7 @@ emit_phase(Generator *g, int phase, bool several)
 		const GpuScanInput *input = &inputs->inputs[i];
 		int r = input->reg;
 		unsigned cls = g->classes[r];
-		int column = input_of(g, (uint16_t) r);
+		int column = gpuscan_cuda_input_of(g, (uint16_t) r);
 
 		if (is_fetched(g, phase, input))
 			EMIT("\tconst uint8_t f%d = fetched_flags(w%d%s, at);\n", r, r, several ? "[k]" : "");
@@ -472,7 +256,8 @@ emit_filter_bounds(Generator *g)
 	{
 		int r = phase->inputs[i].reg;
 
-		EMIT("\tconst Bounds b%d = bounds_of_input(columns[%d]);\n", r, input_of(g, (uint16_t) r));
+		EMIT("\tconst Bounds b%d = bounds_of_input(columns[%d]);\n", r,
+			 gpuscan_cuda_input_of(g, (uint16_t) r));
 		bounded[r] = true;
 	}
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < p->nparams; i++)
@@ -522,7 +307,7 @@ emit_tell(Generator *g)
 	EMIT("\t[&](uint32_t nrows, bool leads) -> bool\n\t{\n");
 	for (int i = 0; i < naggs; i++)
 	{
-		int column = input_of(g, aggs[i].arg);
+		int column = gpuscan_cuda_input_of(g, aggs[i].arg);
 
 		if (column >= 0)
 			EMIT("\tif (columns[%d].nrows != nrows)\n\t\treturn false;\n", column);
@@ -532,7 +317,7 @@ emit_tell(Generator *g)
 	}
 	for (int i = 0; i < naggs; i++)
 	{
-		int column = input_of(g, aggs[i].arg);
+		int column = gpuscan_cuda_input_of(g, aggs[i].arg);
 
 		/* advances by the value that decides, and by the number of the others */
 		if (column < 0)
@@ -559,7 +344,7 @@ emit_keep(Generator *g)
 
 	EMIT("\t[&]() -> bool\n\t{\n\tuint32_t flags = 0;\n");
 	for (int i = 0; p->filter != GPUSCAN_NO_REGISTER && i < phase->ninputs; i++)
-		EMIT("\tflags |= columns[%d].flags;\n", input_of(g, phase->inputs[i].reg));
+		EMIT("\tflags |= columns[%d].flags;\n", gpuscan_cuda_input_of(g, phase->inputs[i].reg));
 	EMIT("\treturn (flags & ~(CUDA_COLUMN_WIDE | CUDA_COLUMN_BOUNDED)) == 0;\n\t},\n"
 		 "\t[&](auto plain, uint32_t first, uint32_t n%s) -> uint32_t\n\t{\n"
 		 "\tuint32_t wanted = 0;\n",
@@ -582,170 +367,6 @@ emit_keep(Generator *g)
 }
 
 /*
- * Groups in slots
- */
-
-/* Looks for the group's slot; makes one with the group's row if there is none. */
-static void
-emit_find_slot(Generator *g)
-{
-	const GpuScanKey *keys = GPUSCAN_KEYS(g->program);
-	const CpuPhase *rest = &g->plan->phases[CPU_REST];
-
-	EMIT("\tuint32_t slot = NO_SLOT;\n\tuint32_t hash_of_slot = 0;\n\tbool shared = sharing;\n");
-	for (int k = 0; k < g->program->nkeys; k++)
-	{
-		int r = keys[k].reg;
-		int column = input_of(g, keys[k].reg);
-		char code[64];
-
-		if (keys[k].cls != GPUSCAN_TEXT)
-			continue;
-		if (g->plan->key_use[r] == CPU_ONLY_KEY)
-			snprintf(code, sizeof(code), "fetched_code(columns[%d], w%d, at)", column, r);
-		else
-			snprintf(code, sizeof(code), "column_code(columns[%d], at)", column);
-		EMIT("\tshared = shared && (columns[%d].flags & CUDA_COLUMN_CODES) != 0;\n"
-			 "\tkeys.i%d = f%d || !shared ? 0 : columns[%d].offsets + 4 * (uint64_t) %s;\n",
-			 column, k, r, column, code);
-	}
-	EMIT("\tif (shared)\n\t{\n\t\thash_of_slot = keys.slot_hash();\n"
-		 "\t\tslot = find_slot(keys, hash_of_slot, launch.replicas);\n\t}\n"
-		 "\tif (slot == NO_SLOT)\n\t{\n\tKeys copy = keys;\n\tKeys &keys = copy;\n");
-	for (int i = 0; i < rest->ninputs; i++)
-	{
-		if (is_lazy(g, CPU_REST, &rest->inputs[i]))
-			EMIT("\tconst GsText r%d = column_text(columns[%d], at);\n", rest->inputs[i].reg,
-				 input_of(g, rest->inputs[i].reg));
-	}
-}
-
-/* Advances the states of a slot; float sums are ready. */
-static void
-emit_slot_states(Generator *g, const char *kind)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("\tatomicAdd(SLOT_WORD(slot, %u), 1);\n", g->slot_count);
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		const AggPlace *place = &g->places[i];
-		uint32_t at = place->slot_state;
-		int r = agg->arg;
-
-		if (place->slot_counter != 0)
-			EMIT("\tif (%ss%d)\n\t\tatomicAdd(SLOT_WORD(slot, %u), 1);\n",
-				 agg->filter == GPUSCAN_NO_REGISTER ? "!" : "", i, place->slot_counter);
-		if (agg->kind == GPUSCAN_AGG_COUNT)
-			continue;
-		EMIT("\tif (s%d)\n\t\t", i);
-		switch ((GpuScanAggKind) agg->kind)
-		{
-			case GPUSCAN_AGG_SUM_I64:
-				EMIT("slot_add(SLOT_WORD(slot, %u), (int64_t) r%d);\n", at, r);
-				break;
-			case GPUSCAN_AGG_SUM_I128:
-				EMIT("slot_add_wide(SLOT_WORD(slot, %u), %sr%d);\n", at,
-					 agg->cls == GPUSCAN_I128 ? "" : "(int64_t) ", r);
-				break;
-			case GPUSCAN_AGG_SUM_F64:
-				EMIT("%s_sum_add(SLOT_WORD(slot, %u), t%d, %s);\n", kind, at, i,
-					 gpuscan_cuda_sum_limit(agg));
-				break;
-			case GPUSCAN_AGG_MIN:
-			case GPUSCAN_AGG_MAX:
-				EMIT("slot_extremum<%s>(SLOT_LONG(slot, %u), SLOT_LONG(slot, %u), %sr%d);\n",
-					 agg->kind == GPUSCAN_AGG_MIN ? "true" : "false", at, at + 2,
-					 is_float(agg->cls) ? "(double) " : "(int64_t) ", r);
-				break;
-			default:
-				EMIT("slot_or(SLOT_LONG(slot, %u), %s(uint64_t) (int64_t) r%d);\n", at,
-					 agg->kind == GPUSCAN_AGG_BOOL_AND || agg->kind == GPUSCAN_AGG_BIT_AND ? "~"
-																						   : "",
-					 r);
-				break;
-		}
-	}
-	EMIT("\treturn PASSED;\n");
-}
-
-/* Sees to it that float sums reach far enough, or the tuple waits; then advances. */
-static void
-emit_slot_advance(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("\tbool waits = false;\n");
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		if (aggs[i].kind != GPUSCAN_AGG_SUM_F64)
-			continue;
-		EMIT("\tSlotSummand t%d = slot_summand(r%d, %s);\n"
-			 "\tif (s%d)\n\t\tslot_sum_prepare(launch, slot, %uU, %uU, SLOT_WORD(slot, %u), t%d, "
-			 "waits);\n",
-			 i, aggs[i].arg, gpuscan_cuda_sum_limit(&aggs[i]), i, g->source->row_size,
-			 g->places[i].state, g->places[i].slot_state, i);
-	}
-	EMIT("\tif (waits)\n\t\treturn CUDA_TUPLE_WAITS;\n");
-	emit_slot_states(g, "slot");
-}
-
-/* At the end of a thread block its slots go to the rows. */
-static void
-emit_flush(Generator *g)
-{
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
-
-	EMIT("\t__syncthreads();\n\tif (launch.replicas == CUDA_NOT_SHARED)\n\t\treturn;\n"
-		 "\tfor (uint32_t slot = threadIdx.x; slot < SLOTS; slot += blockDim.x)\n\t{\n"
-		 "\tif (slots[slot] == SLOT_EMPTY)\n\t\tcontinue;\n"
-		 "\tchar *p = (char *) launch.table.rows + (uint64_t) *SLOT_WORD(slot, 1) * %uU;\n"
-		 "\tflush_add((uint64_t *) (p + %u), *SLOT_WORD(slot, %u));\n",
-		 g->source->row_size, g->count_offset, g->slot_count);
-	for (int i = 0; i < g->program->naggs; i++)
-	{
-		const GpuScanAgg *agg = &aggs[i];
-		const AggPlace *place = &g->places[i];
-		uint32_t at = place->slot_state;
-		uint32_t to = place->state;
-
-		if (place->slot_counter != 0)
-			EMIT("\tflush_add((uint64_t *) (p + %u), *SLOT_WORD(slot, %u));\n", place->counter,
-				 place->slot_counter);
-		switch ((GpuScanAggKind) agg->kind)
-		{
-			case GPUSCAN_AGG_COUNT:
-				break;
-			case GPUSCAN_AGG_SUM_I64:
-				EMIT("\tflush_add((uint64_t *) (p + %u), slot_long(SLOT_WORD(slot, %u)));\n", to,
-					 at);
-				break;
-			case GPUSCAN_AGG_SUM_I128:
-				EMIT("\tflush_wide%s((uint64_t *) (p + %u), SLOT_WORD(slot, %u));\n",
-					 agg->cls == GPUSCAN_I128 ? "r" : "", to, at);
-				break;
-			case GPUSCAN_AGG_SUM_F64:
-				EMIT("\tflush_sum((SumHead *) (p + %u), (uint64_t *) (p + %u), SLOT_WORD(slot, "
-					 "%u));\n",
-					 to, place->windows, at);
-				break;
-			case GPUSCAN_AGG_MIN:
-			case GPUSCAN_AGG_MAX:
-				EMIT("\tflush_max((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to, at);
-				if (is_float(agg->cls))
-					EMIT("\tflush_or((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to + 8,
-						 at + 2);
-				break;
-			default:
-				EMIT("\tflush_or((uint64_t *) (p + %u), *SLOT_LONG(slot, %u));\n", to, at);
-				break;
-		}
-	}
-	EMIT("\t}\n");
-}
-
-/*
  * The kernel
  */
 
@@ -760,7 +381,7 @@ read_always(const Generator *g)
 	{
 		for (int i = 0; i < g->plan->phases[phase].ninputs; i++)
 		{
-			int column = input_of(g, g->plan->phases[phase].inputs[i].reg);
+			int column = gpuscan_cuda_input_of(g, g->plan->phases[phase].inputs[i].reg);
 
 			which |= column < 64 ? UINT64_C(1) << column : 0;
 		}
@@ -768,69 +389,6 @@ read_always(const Generator *g)
 	return which;
 }
 
-
-/* What is usual, where groups are in slots */
-static void
-emit_quick(Generator *g)
-{
-	const GpuScanProgram *p = g->program;
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
-
-	EMIT("\t[&](uint32_t row) -> uint32_t\n\t{\n"
-		 "\tuint32_t done = 0;\n");
-	for (int i = 0; has_quick(g) && i < p->ninputs; i++)
-	{
-		int r = GPUSCAN_INPUTS(p)[i].reg;
-		unsigned cls = g->classes[r] == GPUSCAN_TEXT ? GPUSCAN_I32 : g->classes[r];
-
-		EMIT("\t%s v%d[BATCH_ROWS];\n\tuint32_t n%d[BATCH_ROWS];\n"
-			 "\tusual_values(columns[%d], row, v%d);\n\tusual_nulls(columns[%d], row, n%d);\n",
-			 gpuscan_cuda_types[cls], r, r, i, r, i, r);
-	}
-	if (!has_quick(g))
-	{
-		EMIT("\treturn 0;\n\t},\n");
-		return;
-	}
-	EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < BATCH_ROWS; k++)\n\t{\n"
-		 "\tauto advance = [&]() -> uint32_t\n\t{\n");
-	for (int i = 0; i < p->ninputs; i++)
-	{
-		int r = GPUSCAN_INPUTS(p)[i].reg;
-
-		EMIT("\tconst uint8_t f%d = n%d[k] >> (row & 31) & 1;\n", r, r);
-		if (g->classes[r] != GPUSCAN_TEXT)
-			EMIT("\tconst %s r%d = v%d[k];\n", gpuscan_cuda_types[g->classes[r]], r, r);
-	}
-	for (int phase = 0; phase < CPU_NUM_PHASES; phase++)
-	{
-		for (int i = 0; i < g->plan->phases[phase].ninstrs; i++)
-			gpuscan_cuda_emit_instr(g, &g->plan->phases[phase].instrs[i]);
-	}
-	gpuscan_cuda_emit_selections(g);
-	gpuscan_cuda_emit_keys(g);
-	for (int k = 0; k < p->nkeys; k++)
-	{
-		int r = GPUSCAN_KEYS(p)[k].reg;
-
-		if (GPUSCAN_KEYS(p)[k].cls == GPUSCAN_TEXT)
-			EMIT("\tkeys.i%d = f%d ? 0 : columns[%d].offsets + 4 * (uint64_t) (uint32_t) v%d[k];\n",
-				 k, r, input_of(g, (uint16_t) r), r);
-	}
-	EMIT("\tuint32_t slot;\n"
-		 "\tif (!find_usual_slot(keys, launch.replicas, slot))\n\t\treturn REJECTED;\n");
-	for (int i = 0; i < p->naggs; i++)
-	{
-		if (aggs[i].kind == GPUSCAN_AGG_SUM_F64)
-			EMIT("\tUsualSummand t%d;\n"
-				 "\tif (!(usual_summand(r%d, SLOT_WORD(slot, %u), t%d) | !s%d))\n"
-				 "\t\treturn REJECTED;\n",
-				 i, aggs[i].arg, g->places[i].slot_state, i, i);
-	}
-	emit_slot_states(g, "usual");
-	EMIT("\t};\n\tdone |= (uint32_t) (advance() == PASSED) << k;\n"
-		 "\t}\n\treturn done;\n\t},\n");
-}
 
 static void
 emit_tuple(Generator *g, bool local, bool advances)
@@ -849,16 +407,16 @@ emit_tuple(Generator *g, bool local, bool advances)
 	{
 		gpuscan_cuda_emit_keys(g);
 		if (in_slots)
-			emit_find_slot(g);
+			gpuscan_cuda_emit_find_slot(g);
 		gpuscan_cuda_emit_find_row(g);
 		if (in_slots)
-			EMIT("\tif (shared)\n\t\tslot = make_slot(keys, hash_of_slot, launch.replicas, "
+			EMIT("\tif (shared)\n\t\tslot = make_slot(launch, keys, hash_of_slot, "
 				 "row);\n\t}\n");
 	}
 	if (in_slots)
 	{
 		EMIT("\tif (slot != NO_SLOT)\n\t{\n");
-		emit_slot_advance(g);
+		gpuscan_cuda_emit_slot_advance(g);
 		EMIT("\t}\n");
 	}
 	gpuscan_cuda_emit_row(g, local, advances);
@@ -879,7 +437,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 
 	if (advances)
 		gpuscan_cuda_emit_found_struct(g, local);
-	EMIT("extern \"C\" __global__ void __launch_bounds__(%u%s)\n"
+	EMIT("extern \"C\" __global__ void __launch_bounds__(%u, %u)\n"
 		 "k_cached(const __grid_constant__ CudaLaunch launch)\n{\n"
 		 "\t__shared__ __align__(16) char room[%zu];\n"
 		 "\t__shared__ Queue queues[%u];\n"
@@ -888,7 +446,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 		 "\tconst GpuScanParam *params = (const GpuScanParam *) (program + %u);\n"
 		 "\tconst GpuScanSet *sets = (const GpuScanSet *) (program + %u);\n"
 		 "\tstatic_assert(sizeof(Queue) <= %d, \"as the host has it\");\n",
-		 g->source->threads, in_slots ? ", 2" : ", 4",
+		 g->source->threads, in_slots ? SLOT_THREADS / g->source->threads : 4,
 		 columns > states ? columns + 16 : states + 16,
 		 p->filter != GPUSCAN_NO_REGISTER ? warps : 1, p->ninputs, p->params, p->sets, QUEUE_SIZE);
 	gpuscan_cuda_emit_params(g);
@@ -899,15 +457,20 @@ gpuscan_cuda_emit_cached(Generator *g)
 			 "\tfor (uint32_t i = threadIdx.x; sharing && i < %u * SLOTS; i += blockDim.x)\n"
 			 "\t\tslots[i] = 0;\n\t__syncthreads();\n",
 			 g->slot_words);
-	EMIT("\trun_pieces<%s, %s, 0x%llx, %s>(launch, columns, %u, &queues[%s],\n",
-		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false", has_quick(g) ? "true" : "false",
-		 (unsigned long long) read_always(g), advances ? "Found" : "NothingFound", p->ninputs,
-		 p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0");
+	if (gpuscan_cuda_has_quick(g))
+		gpuscan_cuda_emit_quick_state(g);
+	EMIT("\trun_pieces<%s, %s, %s, %s>(launch, columns, %u, &queues[%s],\n"
+		 "\t[&]() -> uint64_t { return 0x%llx%s; },\n",
+		 p->filter != GPUSCAN_NO_REGISTER ? "true" : "false",
+		 gpuscan_cuda_has_quick(g) ? "true" : "false", g->source->numbered ? "true" : "false",
+		 advances ? "Found" : "NothingFound", p->ninputs,
+		 p->filter != GPUSCAN_NO_REGISTER ? "threadIdx.x / 32" : "0",
+		 (unsigned long long) read_always(g), gpuscan_cuda_has_quick(g) ? " & ~unread()" : "");
 	emit_filter_bounds(g);
 	emit_tell(g);
 	emit_keep(g);
 	EMIT(",\n");
-	emit_quick(g);
+	gpuscan_cuda_emit_quick(g);
 	emit_tuple(g, local, advances);
 	EMIT("\t[&](const auto &found)\n\t{\n");
 	if (advances)
@@ -926,7 +489,7 @@ gpuscan_cuda_emit_cached(Generator *g)
 		gpuscan_cuda_emit_local_merge(g);
 	}
 	if (in_slots)
-		emit_flush(g);
+		gpuscan_cuda_emit_flush(g);
 	EMIT("}\n\n");
 }
 

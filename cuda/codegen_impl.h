@@ -24,6 +24,7 @@ typedef struct AggPlace
 	/* Words of a slot in shared memory; of `counter`, 0: none */
 	uint32_t slot_counter;
 	uint32_t slot_state;
+	uint32_t slot_quick; /* of a float sum */
 } AggPlace;
 
 typedef struct Generator
@@ -40,6 +41,7 @@ typedef struct Generator
 	uint32_t first_of_shape[CUDA_MAX_SHAPES]; /* a layout of each shape */
 	uint32_t slot_keys;						  /* words of a slot: of the first key */
 	uint32_t slot_count;					  /* of the count of tuples */
+	uint32_t slot_quick;					  /* the first quick word */
 	uint32_t slot_words;					  /* all of them */
 } Generator;
 
@@ -49,6 +51,13 @@ static inline bool
 is_float(unsigned cls)
 {
 	return cls == GPUSCAN_F32 || cls == GPUSCAN_F64;
+}
+
+/* A key or argument of 32 bits */
+static inline bool
+is_short(unsigned cls)
+{
+	return cls == GPUSCAN_I32 || cls == GPUSCAN_BOOL;
 }
 
 /* The type of a register of each class, codegen.c */
@@ -79,9 +88,30 @@ extern void gpuscan_cuda_place_cached(Generator *g);
 
 /* What comes before the keys' struct; members of it; the kernel */
 extern void gpuscan_cuda_emit_cached_head(Generator *g);
-extern void gpuscan_cuda_emit_slot_keys(Generator *g);
+extern bool gpuscan_cuda_is_lazy(const Generator *g, int phase, const GpuScanInput *input);
 extern void gpuscan_cuda_emit_cached(Generator *g);
 extern void gpuscan_cuda_emit_seek(Generator *g);
+
+/*
+ * codegen_slot.c
+ */
+
+/* The input that is a register, or -1 */
+extern int gpuscan_cuda_input_of(const Generator *g, uint16_t reg);
+
+/* Places a slot's words; false if groups cannot be kept in slots. */
+extern bool gpuscan_cuda_place_slot(Generator *g);
+
+/* Members of Keys; finding a slot, advancing one, and at the end of a thread block all of them */
+extern void gpuscan_cuda_emit_slot_keys(Generator *g);
+extern void gpuscan_cuda_emit_find_slot(Generator *g);
+extern void gpuscan_cuda_emit_slot_advance(Generator *g);
+extern void gpuscan_cuda_emit_flush(Generator *g);
+
+/* The way of usual rows, if there is one: what lasts, and its functions */
+extern bool gpuscan_cuda_has_quick(const Generator *g);
+extern void gpuscan_cuda_emit_quick_state(Generator *g);
+extern void gpuscan_cuda_emit_quick(Generator *g);
 
 /*
  * codegen_group.c

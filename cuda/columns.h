@@ -98,11 +98,23 @@ extern uint64_t
 gpuscan_cuda_keep_pages(GpuScanDevice *device, uint32_t n, uint32_t page_size, uint64_t *places);
 
 /*
- * Makes of a segment what kernels read, if nobody has before; of a lane's thread.
- * *out but for `first` is what a launch needs.
+ * What the headers of chunks say of an input: values are low .. high, none where that is
+ * empty; of texts that have codes, the addresses of their offsets
  */
-extern GpuScanCode gpuscan_cuda_segment_prepare(GpuScanRequest *request,
-												GpuScanCachedSegment *segment, CudaSegment *out);
+typedef struct CudaBounds
+{
+	int64_t low;
+	int64_t high;
+	bool unknown;
+} CudaBounds;
+
+/*
+ * Makes of a segment what kernels read, if nobody has before; of a lane's thread.
+ * *out but for `first` is what a launch needs.  Widens the bounds of each input.
+ */
+extern GpuScanCode
+gpuscan_cuda_segment_prepare(GpuScanRequest *request, GpuScanCachedSegment *segment,
+							 CudaSegment *out, CudaBounds *bounds);
 extern void gpuscan_cuda_forget_segment(GpuScanDevice *device, GpuScanCachedSegment *segment);
 extern void
 gpuscan_cuda_forget_dictionary(GpuScanDevice *device, const GpuScanDictionary *dictionary);

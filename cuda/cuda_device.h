@@ -154,7 +154,8 @@ typedef struct CudaSlot
 	uint64_t *hits;		   /* of a seek, behind them */
 	uint32_t nsegments;
 	uint32_t nranges;
-	uint32_t pieces;	/* of each range */
+	uint32_t pieces; /* of each range */
+	CudaHints hints;
 	CUdeviceptr cached; /* the segments' copy, and CudaProgress[], or words of a seek */
 	size_t cached_size;
 } CudaSlot;

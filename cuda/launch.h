@@ -120,6 +120,42 @@ typedef struct CudaSegment
 	uint32_t first; /* ranges of the request's segments before this one */
 } CudaSegment;
 
+/*
+ * What the headers of a launch's chunks say of groups in shared memory.  Keys that are
+ * inputs have numbers: 0 if NULL, else key - origin >> shift, which is at least 1.  Where there are few, each
+ * group has a slot by its numbers.
+ */
+#define CUDA_NUMBERED_KEYS 4
+
+typedef struct CudaNumbers
+{
+	int64_t origin;
+	uint32_t shift;
+	uint32_t count;
+} CudaNumbers;
+
+/*
+ * And of extrema of inputs.  (code - origin) >> shift is known of a slot's, and tells of
+ * most pieces that they change nothing.  Codes are those of states.h.
+ */
+#define CUDA_SKIPS 3
+#define CUDA_SKIP_BITS 24 /* for all of them */
+
+typedef struct CudaSkip
+{
+	uint64_t origin;
+	uint32_t shift;
+	uint32_t known;
+} CudaSkip;
+
+typedef struct CudaHints
+{
+	CudaNumbers keys[CUDA_NUMBERED_KEYS];
+	CudaSkip skips[CUDA_SKIPS];
+	uint32_t groups; /* that there can be by their numbers; 0: they have none */
+	uint32_t pad;
+} CudaHints;
+
 /* What a launch made of its tuples */
 typedef struct CudaResult
 {
@@ -203,6 +239,9 @@ typedef struct CudaLaunch
 	uint32_t pieces;   /* of each range */
 	uint32_t stride;   /* between pieces that are taken one after the other */
 	uint32_t replicas; /* of a group in shared memory, less 1; CUDA_NOT_SHARED: none */
+	uint32_t numbered; /* groups have slots by their numbers */
+	uint32_t pad;
+	CudaHints hints;
 } CudaLaunch;
 
 #endif /* GPUSCAN_CUDA_LAUNCH_H */

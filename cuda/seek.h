@@ -71,7 +71,7 @@ seek_pieces(const CudaLaunch &launch, CudaColumn *columns, uint32_t ncolumns,
 
 			done += n;
 			first += min(lane, n - 1);
-			prefetch<FILTER_ROWS>(columns, which, cursor);
+			prefetch<FILTER_ROWS>(columns, which, cursor.row, cursor.stop);
 			if (plain && n == FILTER_ROWS * 32)
 				wanted = keep(Truth<true>(), first, n);
 			else

@@ -49,6 +49,7 @@ typedef struct CudaPrepared
 {
 	CudaSegment segment;
 	CudaPlace place;
+	CudaBounds *bounds; /* of each input; malloc'd */
 	uint32_t nmirrors;
 	CudaMirror *mirrors[];
 } CudaPrepared;
@@ -296,10 +297,31 @@ describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dict
 	return column;
 }
 
-/* Writes a segment's memory, which is to lie at `address`, into `copy`. */
+static void
+widen(CudaBounds *bounds, int64_t low, int64_t high)
+{
+	bounds->low = low < bounds->low ? low : bounds->low;
+	bounds->high = high > bounds->high ? high : bounds->high;
+}
+
+/* Widens an input's bounds by those of a chunk; a text's are its dictionary's. */
+static void
+widen_by_chunk(CudaBounds *bounds, const GpuScanChunk *chunk, const CudaColumn *column)
+{
+	if (chunk->nnulls == chunk->nrows || chunk->cls == GPUSCAN_TEXT)
+		return;
+	if (chunk->cls == GPUSCAN_BOOL)
+		widen(bounds, 0, 1);
+	else if ((column->flags & CUDA_COLUMN_BOUNDED) != 0)
+		widen(bounds, column->low, column->high);
+	else
+		bounds->unknown = true;
+}
+
+/* Writes a segment's memory, which is to lie at `address`, into `copy`, and widens bounds. */
 static void
 describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, const GsValues *dictionaries,
-				Layout at, uint64_t address, char *copy)
+				Layout at, uint64_t address, char *copy, CudaBounds *bounds)
 {
 	CudaRange *ranges = (CudaRange *) copy;
 	CudaColumn *columns = (CudaColumn *) (copy + at.columns);
@@ -332,7 +354,8 @@ describe_ranges(const GpuScanCachedSegment *segment, uint32_t ninputs, const GsV
 				memcpy(copy + at.chunks, chunk, chunk->size);
 				at.chunks += chunk->size;
 			}
-			*columns++ = describe_chunk(chunk, place, &dictionaries[i]);
+			*columns = describe_chunk(chunk, place, &dictionaries[i]);
+			widen_by_chunk(&bounds[i], chunk, columns++);
 		}
 	}
 }
@@ -356,6 +379,9 @@ get_mirrors(GpuScanRequest *request, const GpuScanCachedSegment *segment, CudaPr
 		values[i].data = (const char *) (uintptr_t) mirror->place.address;
 		values[i].offsets =
 			(const uint32_t *) (uintptr_t) (mirror->place.address + align16(mirror->max_size));
+		if (cls == GPUSCAN_TEXT)
+			widen(&prepared->bounds[i], (int64_t) (uintptr_t) values[i].offsets,
+				  (int64_t) (uintptr_t) (values[i].offsets + mirror->count - 1));
 	}
 	return GPUSCAN_OK;
 }
@@ -367,6 +393,7 @@ free_prepared(GpuScanDevice *device, CUstream stream, CudaPrepared *prepared)
 		gpuscan_cuda_columns_free(device, stream, &prepared->place);
 	for (uint32_t i = 0; i < prepared->nmirrors; i++)
 		release_mirror(device, stream, prepared->mirrors[i]);
+	free(prepared->bounds);
 	free(prepared);
 }
 
@@ -381,6 +408,11 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	GpuScanCode code;
 	GpuScanCode copied;
 
+	prepared->bounds = malloc((ninputs + 1) * sizeof(CudaBounds));
+	if (prepared->bounds == NULL)
+		return GPUSCAN_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < ninputs; i++)
+		prepared->bounds[i] = (CudaBounds){INT64_MAX, INT64_MIN, false};
 	TRY(alloc(request, at.size, &place));
 	prepared->place = place;
 	prepared->segment = (CudaSegment){.ranges = place.address,
@@ -390,7 +422,7 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	if (copy == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
 	code = get_mirrors(request, segment, prepared, dictionaries);
-	describe_ranges(segment, ninputs, dictionaries, at, place.address, copy);
+	describe_ranges(segment, ninputs, dictionaries, at, place.address, copy, prepared->bounds);
 	if (code == GPUSCAN_OK)
 		code = copy_to(request, &place, 0, copy, at.size);
 	/* of mirrors too, which others may use once the lock is gone, whatever has failed */
@@ -419,7 +451,7 @@ prepare(GpuScanRequest *request, GpuScanCachedSegment *segment)
 
 GpuScanCode
 gpuscan_cuda_segment_prepare(GpuScanRequest *request, GpuScanCachedSegment *segment,
-							 CudaSegment *out)
+							 CudaSegment *out, CudaBounds *bounds)
 {
 	pthread_mutex_t *lock = &request->device->columns.lock;
 	GpuScanCode code = GPUSCAN_OK;
@@ -428,7 +460,16 @@ gpuscan_cuda_segment_prepare(GpuScanRequest *request, GpuScanCachedSegment *segm
 	if (segment->prepared == NULL)
 		code = prepare(request, segment);
 	if (code == GPUSCAN_OK)
-		*out = ((CudaPrepared *) segment->prepared)->segment;
+	{
+		const CudaPrepared *prepared = segment->prepared;
+
+		*out = prepared->segment;
+		for (uint32_t i = 0; i < request->options.program->ninputs; i++)
+		{
+			widen(&bounds[i], prepared->bounds[i].low, prepared->bounds[i].high);
+			bounds[i].unknown |= prepared->bounds[i].unknown;
+		}
+	}
 	pthread_mutex_unlock(lock);
 	return code;
 }

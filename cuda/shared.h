@@ -32,9 +32,11 @@ extern __shared__ __align__(16) uint32_t slots[];
 #define SLOT_PROBES 16
 #define NO_SLOT 0xFFFFFFFFU
 
-/* Word n of a slot */
+/* Word n of a slot; of one whose first word is at `words` */
 #define SLOT_WORD(slot, n) (slots + (n) *SLOTS + (slot))
 #define SLOT_LONG(slot, n) ((uint64_t *) (slots + (n) *SLOTS) + (slot))
+#define WORD(n) (words + (n) *SLOTS)
+#define LONG(n) ((uint64_t *) (words + (n) *SLOTS + slot))
 
 /* Loaded or stored once, and as a whole */
 template <class T>
@@ -66,6 +68,19 @@ slot_near(uint32_t word)
 	return word + word / SLOTS * 0x9E3779B1U;
 }
 
+/* The number of a key */
+GS_DEVICE uint32_t
+number_of_key(const CudaNumbers &numbers, uint32_t key, bool is_null)
+{
+	return is_null ? 0 : key - (uint32_t) numbers.origin;
+}
+
+GS_DEVICE uint32_t
+number_of_key(const CudaNumbers &numbers, uint64_t key, bool is_null)
+{
+	return is_null ? 0 : (uint32_t) ((key - (uint64_t) numbers.origin) >> numbers.shift);
+}
+
 GS_DEVICE uint32_t
 slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
 {
@@ -85,17 +100,24 @@ slot_at(uint32_t hash, uint32_t probe, uint32_t replicas)
  * Whoever reads the row of a slot found in this way needs a fence before it.
  */
 
+/* Where groups have numbers, a slot is of one group, and a group has no other. */
+GS_DEVICE uint32_t
+slot_probes(const CudaLaunch &launch)
+{
+	return launch.numbered ? 1 : SLOT_PROBES;
+}
+
 /* The slot of a group, or NO_SLOT; not the first that it may have */
 template <class Keys>
 GS_DEVICE_CALL uint32_t
-find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+find_other_slot(const CudaLaunch &launch, const Keys &keys, uint32_t hash)
 {
 	const uint32_t ready = SLOT_READY | keys.slot_bits();
 
 	GS_ROLLED
-	for (uint32_t probe = 1; probe < SLOT_PROBES; probe++)
+	for (uint32_t probe = 1; probe < slot_probes(launch); probe++)
 	{
-		uint32_t slot = slot_at(hash, probe, replicas);
+		uint32_t slot = slot_at(hash, probe, launch.replicas);
 		uint32_t state = seen_by_others(&slots[slot]);
 
 		if (state == ready && keys.is_in(slot))
@@ -109,9 +131,9 @@ find_other_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 /* What is called gets a copy, so that the keys themselves stay in registers. */
 template <class Keys>
 GS_DEVICE uint32_t
-find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
+find_slot(const CudaLaunch &launch, const Keys &keys, uint32_t hash)
 {
-	uint32_t slot = slot_at(hash, 0, replicas);
+	uint32_t slot = slot_at(hash, 0, launch.replicas);
 	uint32_t state = seen_by_others(&slots[slot]);
 
 	if (keys.is_in(slot) & (state == (SLOT_READY | keys.slot_bits())))
@@ -119,19 +141,19 @@ find_slot(const Keys &keys, uint32_t hash, uint32_t replicas)
 	if (state == SLOT_EMPTY)
 		return NO_SLOT;
 	Keys copy = keys;
-	return find_other_slot(copy, hash, replicas);
+	return find_other_slot(launch, copy, hash);
 }
 
 /* Makes one for a group that has a row, if there is room. */
 template <class Keys>
 GS_DEVICE_CALL uint32_t
-make_slot(const Keys &keys, uint32_t hash, uint32_t replicas, uint32_t row)
+make_slot(const CudaLaunch &launch, const Keys &keys, uint32_t hash, uint32_t row)
 {
 	const uint32_t ready = SLOT_READY | keys.slot_bits();
 
-	for (uint32_t probe = 0; probe < SLOT_PROBES;)
+	for (uint32_t probe = 0; probe < slot_probes(launch);)
 	{
-		uint32_t slot = slot_at(hash, probe, replicas);
+		uint32_t slot = slot_at(hash, probe, launch.replicas);
 		uint32_t state = atomicCAS(&slots[slot], SLOT_EMPTY, SLOT_BUSY);
 
 		if (state == SLOT_EMPTY)
@@ -193,10 +215,12 @@ GS_DEVICE void
 slot_add_wide(uint32_t *word, int64_t value)
 {
 	uint32_t low = (uint32_t) value;
-	int64_t rest = (value >> 32) + (atomicAdd(word, low) > ~low);
-	uint32_t words[2] = {(uint32_t) rest, (uint32_t) (rest >> 32)};
+	uint64_t sum = (uint64_t) atomicAdd(word, low) + low;
+	/* with the sign behind it, unless the carry has made it 0 */
+	uint32_t words[2] = {(uint32_t) (value >> 32) + (uint32_t) (sum >> 32),
+						 (uint32_t) (value >> 63)};
 
-	if (rest != 0)
+	if (words[0] != 0)
 		slot_add(word + SLOTS, words);
 }
 
@@ -245,14 +269,12 @@ slot_extremum(uint64_t *s, uint64_t *zeros, double value)
 }
 
 /*
- * A float sum: a word as SumHead.base, with two bits more, two words for each window, and
- * what usual_summand() looks at.  A slot that does not reach a summand asks the
- * group's row, and is anchored where that is.  The row's `top` is at most two below
- * its base then, so there is more to say of it only after a summand in the highest
- * window.
+ * A float sum: a word as SumHead.base, with two bits more, and two words for each window.
+ * A slot that does not reach a summand asks the group's row, and is anchored where that
+ * is.  The row's `top` is at most two below its base then, so there is more to say of it
+ * only after a summand in the highest window.
  */
 #define SLOT_WINDOW(word, i) ((word) + (1 + 2 * (i)) * SLOTS)
-#define SLOT_USUAL(word) ((word) + 9 * SLOTS)
 #define SLOT_HIGHEST 31		 /* bit: there was a summand in the highest window */
 #define SLOT_ZERO (1U << 30) /* the row knows of a zero */
 #define SLOT_SPECIAL ((1U << 30) - 1 - SUM_BASE)
@@ -340,25 +362,54 @@ slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uin
 }
 
 /*
- * The highest window, and below it a bound: what has an exponent of 1 up to that is
- * reached, and says nothing special
+ * A slot's quick words: what the usual way needs to know of it.  There is one for each
+ * float sum, with the highest window that the group's sum has, and whether that is the
+ * slot's second.  The first of them, which is there without sums too, has a bit that the slot
+ * is ready, and what is known of extrema (CudaSkip).  Whoever changes a word may undo what
+ * others have written meanwhile: whatever it said once stays true.
  */
-GS_DEVICE uint32_t
-slot_sum_usual(uint32_t head, int32_t limit)
-{
-	int32_t base = (int32_t) (head & SUM_BASE);
-	int32_t reached =
-		GS_FSUM_BITS * (base + (int32_t) (head >> SLOT_HIGHEST) - 3) + 2 * GS_FSUM_BITS - 52;
+#define QUICK_SECOND 1
+#define QUICK_WINDOW 0x7E
+#define QUICK_READY 0x80
+#define QUICK_SKIP 8 /* the first of CUDA_SKIP_BITS */
 
-	if (reached <= 0 || (head >> SUM_SPECIAL & GPUSCAN_FSUM_NOT_MINUS_0) == 0)
-		return 0;
-	return (uint32_t) (base - 1) << 16 | (uint32_t) min(reached, limit);
+/* Bits of a sum's windows replace others. */
+GS_DEVICE void
+slot_set_quick(uint32_t *word, uint32_t bits)
+{
+	uint32_t old = seen_by_others((const uint32_t *) word);
+	uint32_t quick =
+		((bits & QUICK_WINDOW) != 0 ? old & ~(QUICK_WINDOW | QUICK_SECOND) : old) | bits;
+
+	if (quick != old)
+		seen_by_others(word) = quick;
+}
+
+/* What a slot's extremum is at least, in `mask` at `shift` */
+GS_DEVICE void
+slot_set_skip(uint32_t *word, const CudaSkip &skip, uint32_t shift, uint32_t mask,
+			  const uint64_t *s)
+{
+	uint32_t old = seen_by_others((const uint32_t *) word);
+	uint32_t least = (uint32_t) ((seen_by_others(s) - skip.origin) >> skip.shift);
+
+	if (skip.known && (old >> shift & mask) < least)
+		seen_by_others(word) = (old & ~(mask << shift)) | least << shift;
+}
+
+/* What a slot has to know for all of a chunk to be passed over */
+template <bool is_min>
+GS_DEVICE uint32_t
+skip_needs(const CudaSkip &skip, const CudaColumn &column)
+{
+	uint64_t code = is_min ? ~extremum_code(column.low) : extremum_code(column.high);
+
+	return skip.known ? (uint32_t) ((code - skip.origin) >> skip.shift) + 1 : 0xFFFFFFFF;
 }
 
 GS_DEVICE void
-slot_sum_add(uint32_t *word, const SlotSummand &summand, int32_t limit)
+slot_sum_add(uint32_t *word, const SlotSummand &summand)
 {
-	uint32_t usual = slot_sum_usual(summand.head | summand.special << SUM_SPECIAL, limit);
 	uint32_t first = (summand.head & SUM_BASE) - 1 - (uint32_t) summand.window;
 
 #pragma unroll
@@ -371,58 +422,114 @@ slot_sum_add(uint32_t *word, const SlotSummand &summand, int32_t limit)
 	}
 	if ((summand.special & ~(summand.head >> SUM_SPECIAL)) != 0)
 		atomicOr(word, summand.special << SUM_SPECIAL);
-	if (usual != seen_by_others(SLOT_USUAL(word)))
-		*(volatile uint32_t *) SLOT_USUAL(word) = usual;
+}
+
+/* What a sum's quick word is to say of windows, behind a summand */
+GS_DEVICE uint32_t
+slot_sum_quick(const SlotSummand &summand, int32_t limit)
+{
+	const uint32_t special = summand.head >> SUM_SPECIAL | summand.special;
+	const int32_t highest = (int32_t) (summand.head >> SLOT_HIGHEST);
+	const int32_t top = (int32_t) (summand.head & SUM_BASE) - 2 + highest;
+
+	if (top < 3 || GS_FSUM_BITS * top - 22 > limit || (special & GPUSCAN_FSUM_NOT_MINUS_0) == 0)
+		return 0;
+	return (uint32_t) (top << 1 | (1 - highest));
 }
 
 /*
  * The same of what is usual, in as few instructions: of a group that has its first
- * slot, numbers that are neither zero nor beyond, and sums that reach them
+ * slot, and summands that its sums reach
  */
+
+/* The slots' address in a register, where the compiler would work it out again and again */
+GS_DEVICE uint32_t *
+slots_at_hand()
+{
+#ifdef GPUSCAN_EMULATED_PRELUDE_H
+	return slots;
+#else
+	uint32_t at = (uint32_t) __cvta_generic_to_shared(slots);
+
+	asm volatile("" : "+r"(at));
+	return (uint32_t *) __cvta_shared_to_generic(at);
+#endif
+}
+
+/* True if a slot is the group's, where groups have no numbers */
 template <class Keys>
 GS_DEVICE bool
-find_usual_slot(const Keys &keys, uint32_t replicas, uint32_t &slot)
+is_slot_of(const Keys &keys, uint32_t slot)
 {
-	slot = slot_at(keys.slot_hash(), 0, replicas);
-	const uint32_t state = seen_by_others(&slots[slot]);
-
-	return keys.is_in(slot) & (state == (SLOT_READY | keys.slot_bits()));
+	return keys.is_in(slot) & (seen_by_others(&slots[slot]) == (SLOT_READY | keys.slot_bits()));
 }
 
-struct UsualSummand
+/* Pieces of a summand for the highest window that its sum has, and the two below it */
+struct QuickSummand
 {
-	uint32_t first;	   /* window of the slot that has the first piece */
-	uint32_t piece[3]; /* signed */
+	uint32_t second; /* they begin at the slot's second window */
+	int32_t piece[3];
+	uint32_t high[3]; /* what is added to the windows' high words */
 };
 
-/* false: it is not usual. */
+/*
+ * Cuts up a double by adding to its magnitude a power of two so large that the last bit
+ * of the sum is a window's: what is left then is below it.  false: a window above would
+ * be needed, or it is none of the numbers that have windows.
+ */
 GS_DEVICE bool
-usual_summand(double value, const uint32_t *word, UsualSummand &made)
+quick_summand(double value, uint32_t quick, QuickSummand &made)
 {
-	uint32_t usual = seen_by_others(SLOT_USUAL(word));
-	GsFloatParts parts = gs_float_parts(value);
+	const uint32_t high = (uint32_t) __double2hiint(value);
+	/* exponent of the highest window's power */
+	uint32_t power = (quick & QUICK_WINDOW) * (GS_FSUM_BITS << 19) + (1 << 20);
+	/* never, where there is no window */
+	const bool fits = (int32_t) (high & 0x7FFFFFFF) < (int32_t) (power - (22 << 20));
+	double rest = fabs(value);
 
-	parts.mantissa |= 1ULL << 52;
-	parts.position = parts.exponent - 1;
-	GsFSumPieces pieces = gs_fsum_cut(parts);
-	made.first = (usual >> 16) - (uint32_t) pieces.window;
+	made.second = quick & QUICK_SECOND;
 #pragma unroll
-	for (int i = 0; i < 3; i++)
-		made.piece[i] = (pieces.piece[i] ^ -parts.negative) + parts.negative;
-	return (uint32_t) parts.position < (usual & 0xFFFF);
+	for (int i = 0; i < 3; i++, power -= GS_FSUM_BITS << 20)
+	{
+		const double window = __hiloint2double((int) power, 0);
+		const double sum = __dadd_rz(rest, window);
+
+		made.piece[i] = __double2loint(sum);
+		made.piece[i] = (int32_t) high < 0 ? -made.piece[i] : made.piece[i];
+		rest -= sum - window;
+	}
+	return fits;
 }
 
-/* A last piece without a window is 0, and the word before the windows can have that added. */
+/* Adds pieces to low words, which are under way together; mostly there is none for the highest window. */
 GS_DEVICE void
-usual_sum_add(uint32_t *word, const UsualSummand &summand, int32_t limit)
+quick_sum_add(uint32_t *word, QuickSummand &summand)
 {
-	uint32_t *window = SLOT_WINDOW(word, 0) + (int32_t) summand.first * 2 * SLOTS;
+	uint32_t *window = SLOT_WINDOW(word, 0) + summand.second * 2 * SLOTS;
+
+	if (summand.piece[0] != 0)
+		slot_add(window, summand.piece[0]);
+#pragma unroll
+	for (int i = 1; i < 3; i++)
+	{
+		const uint32_t piece = (uint32_t) summand.piece[i];
+		const uint64_t sum = (uint64_t) atomicAdd(window + i * 2 * SLOTS, piece) + piece;
+
+		summand.high[i] = (uint32_t) (summand.piece[i] >> 31) + (uint32_t) (sum >> 32);
+	}
+}
+
+/* And what comes of it to the high ones */
+GS_DEVICE void
+quick_sum_carry(uint32_t *word, const QuickSummand &summand)
+{
+	uint32_t *window = SLOT_WINDOW(word, 0) + summand.second * 2 * SLOTS;
 
 #pragma unroll
-	for (int i = 0; i < 3; i++)
+	for (int i = 1; i < 3; i++)
 	{
-		if ((int32_t) summand.first < 4 + i)
-			slot_add(window - 2 * i * SLOTS, (int64_t) (int32_t) summand.piece[i]);
+		if (summand.high[i] != 0)
+			atomicAdd(window + (i * 2 + 1) * SLOTS, summand.high[i]);
 	}
 }
 

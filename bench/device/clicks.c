@@ -164,7 +164,10 @@ column_input(Builder *b, int column)
 		GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_INT8,  GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_FLOAT8,
 		GPUSCAN_DECODE_INT4, GPUSCAN_DECODE_DEC64, GPUSCAN_DECODE_TEXT};
 
-	return add_input(b, column, decodes[column], column == C_PRICE ? 2 : 0);
+	uint16_t reg = add_input(b, column, decodes[column], column == C_PRICE ? 2 : 0);
+
+	b->inputs[b->header.ninputs - 1].not_null = column != C_DURATION && column != C_PRICE;
+	return reg;
 }
 
 /* The Programs, as the compiler would make them */

@@ -11,7 +11,9 @@
  */
 #include "gpuscan.h"
 
+#include "catalog/pg_attribute.h"
 #include "program/compiler.h"
+#include "utils/syscache.h"
 
 GpuScanBuildMark
 gpuscan_build_mark(const GpuScanCompiler *c)
@@ -61,6 +63,20 @@ gpuscan_build_register(GpuScanCompiler *c, GpuScanClass cls)
 	return (uint16) c->nregs++;
 }
 
+static bool
+is_declared_not_null(Oid relid, AttrNumber attnum)
+{
+	HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(attnum));
+	bool not_null;
+
+	/* a column that is an expression has another number */
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	not_null = ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
+	ReleaseSysCache(tuple);
+	return not_null;
+}
+
 /* The register of an attribute, decoded so; an equal input is used again. */
 uint16
 gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode, int scale)
@@ -82,6 +98,7 @@ gpuscan_build_input(GpuScanCompiler *c, AttrNumber attnum, GpuScanDecode decode,
 	}
 
 	input.decode = decode;
+	input.not_null = is_declared_not_null(c->input->relid, attnum);
 	input.scale = scale;
 	input.column = column;
 	input.reg = gpuscan_build_register(c, gpuscan_decode_class(decode));

@@ -85,7 +85,8 @@ typedef enum GpuScanDecode
  */
 typedef struct GpuScanInput
 {
-	uint16_t decode; /* GpuScanDecode */
+	uint8_t decode;	  /* GpuScanDecode */
+	uint8_t not_null; /* it is declared so; a hint for what to be fast at */
 	uint16_t scale;
 	uint16_t column; /* index into GpuScanLayout's columns */
 	uint16_t reg;

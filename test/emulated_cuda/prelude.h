@@ -410,6 +410,37 @@ __umul64hi(unsigned long long a, unsigned long long b)
 	return (unsigned long long) ((unsigned __int128) a * b >> 64);
 }
 
+inline int
+__double2hiint(double x)
+{
+	return (int) (__builtin_bit_cast(unsigned long long, x) >> 32);
+}
+
+inline int
+__double2loint(double x)
+{
+	return (int) __builtin_bit_cast(unsigned long long, x);
+}
+
+inline double
+__hiloint2double(int hi, int lo)
+{
+	return __builtin_bit_cast(double, (unsigned long long) (unsigned) hi << 32 | (unsigned) lo);
+}
+
+/* Rounded towards zero; what the nearest sum errs by is exact. */
+inline double
+__dadd_rz(double a, double b)
+{
+	double sum = a + b;
+	double part = sum - a;
+	double error = (a - (sum - part)) + (b - part);
+	unsigned long long bits = __builtin_bit_cast(unsigned long long, sum);
+
+	return (sum > 0 && error < 0) || (sum < 0 && error > 0) ? __builtin_bit_cast(double, bits - 1)
+															: sum;
+}
+
 #define EMULATED_PAIR(type)                                                                        \
 	inline type min(type a, type b)                                                                \
 	{                                                                                              \

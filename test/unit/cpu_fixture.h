@@ -121,8 +121,10 @@ add_input(Builder *b, int column, GpuScanDecode decode, int scale)
 {
 	uint16_t reg = add_register(b, gpuscan_decode_class(decode));
 
-	b->inputs[b->header.ninputs++] =
-		(GpuScanInput){(uint16_t) decode, (uint16_t) scale, (uint16_t) column, reg};
+	b->inputs[b->header.ninputs++] = (GpuScanInput){.decode = (uint8_t) decode,
+													.scale = (uint16_t) scale,
+													.column = (uint16_t) column,
+													.reg = reg};
 	return reg;
 }
 

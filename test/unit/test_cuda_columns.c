@@ -411,9 +411,10 @@ static void *
 prepare_main(void *arg)
 {
 	Lane *lane = arg;
+	CudaBounds bounds[GPUSCAN_MAX_REGISTERS] = {{0}};
 
 	gpuscan_cuda.context_set_current(device->context);
-	lane->code = gpuscan_cuda_segment_prepare(lane->request, lane->segment, &lane->out);
+	lane->code = gpuscan_cuda_segment_prepare(lane->request, lane->segment, &lane->out, bounds);
 	return NULL;
 }
 

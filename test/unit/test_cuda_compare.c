@@ -374,6 +374,16 @@ random_scan(void)
 	return build_program(b);
 }
 
+/* A column as most queries have it, declared not to have NULLs in one of `n` cases: often it has */
+static uint16_t
+plain_input(Builder *b, uint32_t c, uint32_t n)
+{
+	uint16_t reg = add_input(b, (int) c, decodes[c], c == C_PRICE ? 2 : 0);
+
+	b->inputs[b->header.ninputs - 1].not_null = below(n) == 0;
+	return reg;
+}
+
 /*
  * What most queries are: a key or two, aggregates of columns, and perhaps a comparison.  Kernels over
  * columns have ways of their own for that.
@@ -393,7 +403,7 @@ usual_program(bool grouped)
 		uint32_t c = below(i == 1 ? C_INT8 + 1 : C_INT4 + 1);
 
 		if (inputs[c] == NO_REG)
-			add_key(b, inputs[c] = add_input(b, (int) c, decodes[c], 0));
+			add_key(b, inputs[c] = plain_input(b, c, 8));
 	}
 	for (uint32_t i = 1 + below(4); i > 0; i--)
 	{
@@ -403,7 +413,7 @@ usual_program(bool grouped)
 
 		c += c == C_TEXT;
 		if (inputs[c] == NO_REG)
-			inputs[c] = add_input(b, (int) c, decodes[c], c == C_PRICE ? 2 : 0);
+			inputs[c] = plain_input(b, c, 8);
 		if (kind == GPUSCAN_AGG_SUM_F64 && b->classes[inputs[c]] == GPUSCAN_I64)
 			kind = GPUSCAN_AGG_SUM_I128;
 		if (gpuscan_agg_state_size(kind, b->classes[inputs[c]]) > 0)
@@ -416,13 +426,33 @@ usual_program(bool grouped)
 		uint16_t limit = add_param(b, GPUSCAN_I32, below(40));
 
 		if (inputs[c] == NO_REG)
-			inputs[c] = add_input(b, (int) c, decodes[c], 0);
+			inputs[c] = plain_input(b, c, 8);
 		limit = add_instr(b, comparisons[below(3)], inputs[c], limit, 0, 0);
 		if (below(4))
 			b->header.filter = limit;
 		else
 			add_agg(b, GPUSCAN_AGG_COUNT, NO_REG, limit);
 	}
+	return build_program(b);
+}
+
+/* Groups with extrema of columns that ascend, so that most ranges do not change some of them */
+static GpuScanProgram *
+ascending_program(void)
+{
+	static const uint32_t keys[] = {C_BOOL, C_INT2, C_TEXT};
+	static const uint32_t args[] = {C_INT4, C_INT8, C_PRICE, C_INT2};
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint16_t inputs[NUM_COLUMNS];
+
+	for (int c = 0; c < NUM_COLUMNS; c++)
+		inputs[c] = plain_input(b, (uint32_t) c, 2);
+	for (uint32_t i = below(3), n = 1 + below(2); n > 0; i++, n--)
+		add_key(b, inputs[keys[i % 3]]);
+	for (uint32_t i = 1 + below(5); i > 0; i--)
+		add_agg(b, GPUSCAN_AGG_MIN + below(2), inputs[args[below(4)]], NO_REG);
+	for (uint32_t i = below(3); i > 0; i--)
+		add_agg(b, GPUSCAN_AGG_SUM_F64, inputs[below(2) ? C_FLOAT4 : C_FLOAT8], NO_REG);
 	return build_program(b);
 }
 
@@ -939,7 +969,8 @@ typedef enum Kind
 	KIND_RANDOM,
 	KIND_USUAL,
 	KIND_WIDE,
-	KIND_TOLD
+	KIND_TOLD,
+	KIND_ASCENDING
 } Kind;
 
 #define NUM_HITS (2 * GPUSCAN_MAP_RANGES)
@@ -1027,7 +1058,7 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 	for (int d = 0; d < 2; d++)
 	{
 		columns[d] = make_columns(&devices[d], layouts, table,
-								  kind == KIND_TOLD ? TOLD_BLOCKS : GPUSCAN_RANGE_BLOCKS);
+								  kind >= KIND_TOLD ? TOLD_BLOCKS : GPUSCAN_RANGE_BLOCKS);
 		if (!make_ranges(columns[d]))
 		{
 			ok(false, "%s: columns on %s", name, devices[d].ops->name);
@@ -1046,10 +1077,11 @@ compare_cached(const Device *devices, const char *name, int rounds, bool grouped
 		if (kind != KIND_TOLD || round % TOLD_LIMITS == 0)
 		{
 			free(program);
-			program = kind == KIND_TOLD	   ? told_program()
-					  : kind == KIND_USUAL ? usual_program(grouped)
-					  : kind == KIND_WIDE  ? wide_program()
-										   : random_program(true, grouped);
+			program = kind == KIND_TOLD		   ? told_program()
+					  : kind == KIND_ASCENDING ? ascending_program()
+					  : kind == KIND_USUAL	   ? usual_program(grouped)
+					  : kind == KIND_WIDE	   ? wide_program()
+											   : random_program(true, grouped);
 		}
 		if (kind == KIND_TOLD)
 			choose_limits(program);
@@ -1139,6 +1171,8 @@ main(int argc, char **argv)
 	compare_cached(devices, "cached, many columns", 3, false, KIND_WIDE, layouts, tables[0]);
 	compare_cached(devices, "cached, told by headers", rounds * 2 * TOLD_LIMITS, false, KIND_TOLD,
 				   layouts, told);
+	compare_cached(devices, "cached, extrema by headers", rounds * 2, true, KIND_ASCENDING, layouts,
+				   told);
 	gpuscan_cuda_device.close(devices[1].device);
 	gpuscan_cpu_device.close(devices[0].device);
 	return done_testing();
