@@ -147,8 +147,8 @@ fetched_value(const CudaColumn &column, const Fetched &fetched, uint32_t row)
 }
 
 /*
- * A load that stays where it is written: those of a batch are to be under way together,
- * and not each where its value is needed
+ * A load that stays before the next __syncwarp(), as __ldg() does not: those of a batch are
+ * to be under way together, and not each where its value is needed
  */
 template <class T>
 GS_DEVICE T
@@ -238,7 +238,7 @@ usual_nulls(const CudaColumn &column, uint32_t row, uint32_t (&nulls)[n])
 #pragma unroll
 	for (int i = 0; i < n; i++)
 		nulls[i] = 0;
-	if ((column.flags & CUDA_COLUMN_HAS_NULLS) != 0)
+	if (column.nulls != 0)
 	{
 		const uint32_t *words = (const uint32_t *) column.nulls + (row >> 5);
 

@@ -547,7 +547,10 @@ gpuscan_cuda_emit_quick_state(Generator *g)
 	EMIT("\t\treturn which;\n\t};\n");
 }
 
-/* All loads of a batch.  Of extrema those threads load that needed values the last time. */
+/*
+ * All loads of a batch.  Of extrema those threads load that needed values the last time.
+ * The assembler moves no load across what a whole warp meets at.
+ */
 static void
 emit_quick_loads(Generator *g)
 {
@@ -566,6 +569,7 @@ emit_quick_loads(Generator *g)
 		if (!GPUSCAN_INPUTS(p)[i].not_null)
 			EMIT("\tuint32_t n%d[BATCH_ROWS];\n\tusual_nulls(columns[%d], row, n%d);\n", r, i, r);
 	}
+	EMIT("\tif (BATCH_ROWS > 1)\n\t\t__syncwarp();\n");
 }
 
 /* Extrema that a row may change; others are not even loaded. */
@@ -643,7 +647,8 @@ emit_quick_row(Generator *g)
 				 k, r, gpuscan_cuda_input_of(g, (uint16_t) r), r);
 	}
 	EMIT("\tconst uint32_t hash = numbered.value ? keys.slot_number(launch) : keys.slot_hash();\n"
-		 "\tconst uint32_t slot = (hash * copies & (SLOTS - 1)) + copy;\n"
+		 "\tconst uint32_t slot = (numbered.value ? hash * copies : hash * copies & (SLOTS - 1)) + "
+		 "copy;\n"
 		 "\tuint32_t *const words = at_hand + slot;\n"
 		 "\tconst uint32_t quick = seen_by_others(WORD(%u));\n"
 		 "\tbool ok = numbered.value ? (quick & QUICK_READY) != 0 : is_slot_of(keys, slot);\n",
@@ -710,8 +715,7 @@ gpuscan_cuda_emit_quick(Generator *g)
 		if (is_skipped(g, i))
 			EMIT("\tbool later%d = false;\n", GPUSCAN_INPUTS(p)[i].reg);
 	}
-	EMIT("\tif (BATCH_ROWS > 1)\n\t\t__syncwarp();\n#pragma unroll\n\tfor (uint32_t k = 0; k < "
-		 "BATCH_ROWS; k++)\n\t{\n"
+	EMIT("#pragma unroll\n\tfor (uint32_t k = 0; k < BATCH_ROWS; k++)\n\t{\n"
 		 "\tauto advance = [&]() -> uint32_t\n\t{\n");
 	emit_quick_row(g);
 	EMIT("\t};\n\tdone |= (uint32_t) (advance() == PASSED) << k;\n\t}\n");

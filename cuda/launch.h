@@ -87,7 +87,7 @@ typedef struct CudaColumn
 	uint32_t flags;
 	uint64_t base;
 	uint64_t mask;	 /* of `width` bits */
-	uint64_t nulls;	 /* uint32_t[], the bitmap */
+	uint64_t nulls;	 /* uint32_t[], the bitmap; or 0 */
 	uint64_t values; /* CODES: the dictionary's; CONSTANT: the text; RAW texts count from it */
 	union
 	{

@@ -253,7 +253,7 @@ describe_chunk(const GpuScanChunk *chunk, uint64_t address, const GsValues *dict
 						 .width = chunk->width,
 						 .base = chunk->base[0],
 						 .base_high = chunk->base[1],
-						 .nulls = address + chunk->nulls,
+						 .nulls = chunk->nulls != 0 ? address + chunk->nulls : 0,
 						 .low = (int64_t) chunk->min[0],
 						 .high = (int64_t) chunk->max[0],
 						 .nrows = chunk->nrows,
