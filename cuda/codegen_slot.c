@@ -104,13 +104,15 @@ place_numbers(Generator *g)
 	}
 }
 
-/* True if nothing needs an input but extrema of it */
-static bool
-is_for_extrema(const Generator *g, uint16_t reg)
+/* How many extrema an input has; 0 if something else needs it too */
+static uint32_t
+count_extrema(const Generator *g, uint16_t reg)
 {
 	const GpuScanProgram *p = g->program;
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
-	bool only = g->classes[reg] == GPUSCAN_I32 || g->classes[reg] == GPUSCAN_I64;
+	bool only =
+		(g->classes[reg] == GPUSCAN_I32 || g->classes[reg] == GPUSCAN_I64) && p->filter != reg;
+	uint32_t n = 0;
 
 	for (int i = 0; i < p->ninstrs; i++)
 	{
@@ -121,27 +123,40 @@ is_for_extrema(const Generator *g, uint16_t reg)
 	for (int k = 0; k < p->nkeys; k++)
 		only &= GPUSCAN_KEYS(p)[k].reg != reg;
 	for (int i = 0; i < p->naggs; i++)
-		only &= aggs[i].filter != reg && (aggs[i].arg != reg || aggs[i].kind == GPUSCAN_AGG_MIN ||
-										  aggs[i].kind == GPUSCAN_AGG_MAX);
-	return only && p->filter != reg;
+	{
+		only &= aggs[i].filter != reg;
+		if (aggs[i].arg != reg)
+			continue;
+		only &= aggs[i].kind == GPUSCAN_AGG_MIN || aggs[i].kind == GPUSCAN_AGG_MAX;
+		n++;
+	}
+	return only ? n : 0;
 }
 
-/* Extrema whose arguments need not be looked at where they can change nothing */
+/*
+ * Inputs that need not be looked at where their extrema can change nothing: those for all of
+ * whose extrema there is room
+ */
 static void
 place_skips(Generator *g)
 {
-	const GpuScanAgg *aggs = GPUSCAN_AGGS(g->program);
+	const GpuScanProgram *p = g->program;
+	const GpuScanAgg *aggs = GPUSCAN_AGGS(p);
 	CudaSource *source = g->source;
 
-	for (int i = 0; i < g->program->naggs && source->nskips < CUDA_SKIPS; i++)
+	for (uint16_t input = 0; input < p->ninputs; input++)
 	{
-		if ((aggs[i].kind != GPUSCAN_AGG_MIN && aggs[i].kind != GPUSCAN_AGG_MAX) ||
-			gpuscan_cuda_input_of(g, aggs[i].arg) < 0 || !is_for_extrema(g, aggs[i].arg))
+		uint16_t reg = GPUSCAN_INPUTS(p)[input].reg;
+		uint32_t n = count_extrema(g, reg);
+
+		if (n == 0 || source->nskips + n > CUDA_SKIPS)
 			continue;
-		source->skips[source->nskips++] =
-			(CudaSourceSkip){.input = (uint16_t) gpuscan_cuda_input_of(g, aggs[i].arg),
-							 .agg = (uint16_t) i,
-							 .is_min = aggs[i].kind == GPUSCAN_AGG_MIN};
+		for (int i = 0; i < p->naggs; i++)
+		{
+			if (aggs[i].arg == reg)
+				source->skips[source->nskips++] =
+					(CudaSourceSkip){input, (uint16_t) i, aggs[i].kind == GPUSCAN_AGG_MIN};
+		}
 	}
 }
 

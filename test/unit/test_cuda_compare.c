@@ -144,8 +144,9 @@ typedef enum Mood
 	NUM_MOODS
 } Mood;
 
+/* An INT8 is a number of `unit`, and a little more */
 static Value
-value_of_mood(int column, Mood mood, int32_t range)
+value_of_mood(int column, Mood mood, int32_t range, uint32_t unit)
 {
 	static const double zeros[] = {0.0, -0.0, -1.0};
 	int32_t number = (range - TOLD_RANGES / 2) * 10 + (mood == MOOD_CONSTANT ? 0 : (int) below(10));
@@ -170,7 +171,7 @@ value_of_mood(int column, Mood mood, int32_t range)
 		case C_INT4:
 			return int4_value(number);
 		case C_INT8:
-			return int8_value(number);
+			return int8_value((int64_t) number * unit + below(unit / 4096 + 1));
 		case C_FLOAT4:
 			return fixed_value(&f4, 4);
 		case C_FLOAT8:
@@ -187,7 +188,7 @@ value_of_mood(int column, Mood mood, int32_t range)
  * in one range, all of whose rows count.
  */
 static Table *
-told_table(void)
+told_table(uint32_t unit)
 {
 	Table *table = new_table(attrs);
 
@@ -205,7 +206,7 @@ told_table(void)
 			Value values[NUM_COLUMNS];
 
 			for (int c = 0; c < NUM_COLUMNS; c++)
-				values[c] = value_of_mood(c, moods[c], (int32_t) range);
+				values[c] = value_of_mood(c, moods[c], (int32_t) range, unit);
 			add_tuple(table, NUM_COLUMNS, values);
 		}
 	}
@@ -1126,6 +1127,7 @@ main(int argc, char **argv)
 	Table *tables[NUM_TABLES];
 	Table *large;
 	Table *told;
+	Table *far;
 
 	seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
 	in_slots = slots_text == NULL || atoi(slots_text) != 0;
@@ -1143,11 +1145,15 @@ main(int argc, char **argv)
 	tables[2] = random_table(500, 100000, 0, true);
 	tables[3] = random_table(300, 3, 1, false);
 	large = random_table(200000, 100000, 0, false);
-	told = told_table();
+	told = told_table(1);
+	/* more than a quick word has bits for */
+	far = told_table(1U << 30);
 	for (uint32_t i = 0; i < large->nblocks; i++)
 		large->blocks[i].fills = true;
 	for (uint32_t i = 0; i < told->nblocks; i++)
 		told->blocks[i].fills = true;
+	for (uint32_t i = 0; i < far->nblocks; i++)
+		far->blocks[i].fills = true;
 	for (int t = 0; t < NUM_TABLES; t++)
 	{
 		for (uint32_t i = 0; i < tables[t]->nblocks; i++)
@@ -1173,6 +1179,8 @@ main(int argc, char **argv)
 				   layouts, told);
 	compare_cached(devices, "cached, extrema by headers", rounds * 2, true, KIND_ASCENDING, layouts,
 				   told);
+	compare_cached(devices, "cached, extrema that are far apart", rounds * 2, true, KIND_ASCENDING,
+				   layouts, far);
 	gpuscan_cuda_device.close(devices[1].device);
 	gpuscan_cpu_device.close(devices[0].device);
 	return done_testing();
