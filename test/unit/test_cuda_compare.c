@@ -171,7 +171,7 @@ value_of_mood(int column, Mood mood, int32_t range, uint32_t unit)
 		case C_INT4:
 			return int4_value(number);
 		case C_INT8:
-			return int8_value((int64_t) number * unit + below(unit / 4096 + 1));
+			return int8_value((int64_t) number * unit + below(unit / 65536 + 1));
 		case C_FLOAT4:
 			return fixed_value(&f4, 4);
 		case C_FLOAT8:
