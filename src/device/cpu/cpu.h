@@ -544,7 +544,10 @@ typedef struct CpuBins CpuBins;
 extern void gpuscan_cpu_bins_create(CpuPartial *partial);
 extern void gpuscan_cpu_bins_free(CpuPartial *partial);
 
-/* Sets the chunk's tuples apart, whose numbers are there and not the last. */
+/*
+ * Sets the chunk's tuples apart, whose numbers are there and not the last.  Registers, numbers
+ * and rows may be others' afterwards, who had to make room.
+ */
 extern GpuScanCode gpuscan_cpu_bins_add(CpuPartial *partial);
 
 /* Aggregates all that is in bins, if there are any. */
