@@ -221,6 +221,9 @@ cpu_set_flags(CpuRegister *reg, uint8_t any)
 	reg->flags = any == 0 ? (uint8_t *) gpuscan_cpu_zeros : reg->own;
 }
 
+/* Lists those of a chunk's tuples whose byte is 1, and not 0; returns how many. */
+extern uint32_t gpuscan_cpu_list(const uint8_t *chosen, uint32_t n, uint16_t *list);
+
 /* Moves the values of some tuples, ascending, to the front of a register, perhaps the same. */
 extern void gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls,
 							   const uint16_t *some, uint32_t n);
@@ -475,6 +478,7 @@ typedef struct CpuPartial
 	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
 	char **index;  /* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
+	bool any_outside;	   /* some of the numbers are the last */
 	struct CpuBins *bins;  /* for tuples that are aggregated later, or NULL */
 	bool binned;		   /* it was tried to make them */
 	CpuRegister *new_keys; /* of tuples that have no row there */
