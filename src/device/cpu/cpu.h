@@ -27,11 +27,15 @@
 /* Tables are merged in at most 1 << CPU_PARTITION_BITS tasks. */
 #define CPU_PARTITION_BITS 6
 
-/* A function that is compiled for AVX2 as well, and chosen at run time.
+/* A function that is compiled for wider vectors as well, and chosen at run time.
  * The sanitizers do not work with the resolvers of cloned functions. */
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
 	!defined(__SANITIZE_THREAD__)
+#if __GNUC__ >= 12
+#define CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
 #define CLONES __attribute__((target_clones("default", "avx2")))
+#endif
 #else
 #define CLONES
 #endif

@@ -8,7 +8,7 @@
  * The flags of strict operations follow in a second loop, and only where an
  * operand has any: registers know when they are clean, and share one array of
  * zeros then.  So the common case is a plain loop that the compiler vectorizes,
- * for AVX2 as well where it can choose at run time.
+ * for AVX2 and AVX-512 as well where it can choose at run time.
  *
  *-------------------------------------------------------------------------
  */
