@@ -573,6 +573,59 @@ test_floats(void)
 	   "a sum that may overflow");
 }
 
+/*
+ * Sums of groups whose summands change in size every 1,000 tuples: up, down, to zeros, and
+ * beyond what is summed the quick way.
+ */
+static void
+test_group_sums(uint32_t ngroups)
+{
+	static const double sizes[] = {1, 0x1p40, 1, 0x1p-20, 0x1p6, 0x1p80, 0, 0x1p-200, 0x1p20, 1};
+	const uint32_t n = 10000;
+	GpuScanFSum3 *sums = calloc(ngroups, sizeof(GpuScanFSum3));
+	GpuScanFSum3 *small_sums = calloc(ngroups, sizeof(GpuScanFSum3));
+	Record *records = make_records(n, ngroups, 11);
+	Builder *b = new_builder(NUM_COLUMNS, true);
+	uint32_t key = add_key(b, add_input(b, C_KEY, GPUSCAN_DECODE_INT4, 0));
+	uint32_t sum =
+		add_agg(b, GPUSCAN_AGG_SUM_F64, add_input(b, C_FLOAT, GPUSCAN_DECODE_FLOAT8, 0), NO_REG);
+	uint32_t small_sum =
+		add_agg(b, GPUSCAN_AGG_SUM_F64, add_input(b, C_SMALL, GPUSCAN_DECODE_FLOAT4, 0), NO_REG);
+	GpuScanProgram *program = build_program(b);
+	int wrong = 0;
+	Run *run;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		Record *r = &records[i];
+
+		r->f = sizes[i / 1000] * (double) r->big * 0x1p-63;
+		if (i % 1000 == 999)
+			r->f = i % 2000 == 999 ? NAN : -INFINITY;
+		r->small = (float) r->f;
+		gs_fsum3_add_f32(&small_sums[r->key + 5], r->small);
+		if (!is_null(r))
+			gs_fsum3_add(&sums[r->key + 5], r->f);
+	}
+	run = run_with(program, make_table(records, n), 1, 0);
+	for (size_t i = 0; i < run->nrows; i++)
+	{
+		int64_t group = *STATE(int64_t, run, i, key) + 5;
+
+		wrong += memcmp(&STATE(GpuScanSumF64State, run, i, sum)->sum, &sums[group],
+						sizeof(GpuScanFSum3)) != 0;
+		wrong += memcmp(&STATE(GpuScanSumF64State, run, i, small_sum)->sum, &small_sums[group],
+						sizeof(GpuScanFSum3)) != 0;
+	}
+	ok(run->nrows > ngroups / 2 && wrong == 0, "sums of %u groups whose summands change in size",
+	   ngroups);
+	release(run);
+	free(program);
+	free(records);
+	free(sums);
+	free(small_sums);
+}
+
 /* 10 / number, as an aggregate's argument, with a filter that keeps zeros away or not */
 static GpuScanProgram *
 division(bool in_case, bool with_filter, bool in_where, bool as_key)
@@ -837,6 +890,8 @@ main(void)
 	test_passes(FEWER(20000), FEWER(5000));
 	test_keys();
 	test_floats();
+	test_group_sums(40);
+	test_group_sums(4000);
 	test_errors();
 	test_deferred();
 	test_limits();

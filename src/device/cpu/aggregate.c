@@ -35,6 +35,26 @@ typedef struct Selection
 } Selection;
 
 /*
+ * Says which tuples count, of those for which `counts` has what the filter is; returns the
+ * union of the flags that reach the aggregate.
+ */
+CLONES static uint8_t
+judge(const uint8_t *restrict filter_flags, const uint8_t *restrict arg_flags, uint32_t n,
+	  uint8_t *restrict counts)
+{
+	uint8_t flags = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint8_t seen = (uint8_t) (filter_flags[i] == 0) & (uint8_t) (counts[i] != 0);
+
+		flags |= filter_flags[i] | (uint8_t) (arg_flags[i] & -seen);
+		counts[i] = seen & (uint8_t) (arg_flags[i] == 0);
+	}
+	return flags;
+}
+
+/*
  * Selects the tuples that an aggregate sees and whose argument is not NULL.
  * False if an error reaches the aggregate.
  */
@@ -42,37 +62,42 @@ static bool
 select_tuples(const GpuScanAgg *agg, const CpuRegister *registers, uint32_t n, uint16_t *index,
 			  Selection *selection)
 {
-	const uint8_t *filter = NULL;
 	const uint8_t *filter_flags = gpuscan_cpu_zeros;
 	const uint8_t *arg_flags = gpuscan_cpu_zeros;
-	uint32_t selected = 0;
-	uint8_t errors = 0;
+	bool filtered = agg->filter != GPUSCAN_NO_REGISTER;
+	uint8_t counts[CPU_CHUNK];
+	uint8_t flags;
 
-	if (agg->filter != GPUSCAN_NO_REGISTER)
-	{
-		filter = registers[agg->filter].values;
+	if (filtered)
 		filter_flags = registers[agg->filter].flags;
-	}
 	if (agg->arg != GPUSCAN_NO_REGISTER)
 		arg_flags = registers[agg->arg].flags;
 
 	selection->n = n;
 	selection->index = NULL;
-	if (filter == NULL && arg_flags == gpuscan_cpu_zeros)
+	if (!filtered && arg_flags == gpuscan_cpu_zeros)
 		return true;
 
-	for (uint32_t i = 0; i < n; i++)
-	{
-		bool seen = filter == NULL || (filter_flags[i] == 0 && filter[i] != 0);
-
-		errors |= filter_flags[i] | (seen ? arg_flags[i] : 0);
-		index[selected] = (uint16_t) i;
-		selected += seen && arg_flags[i] == 0;
-	}
-	selection->n = selected;
+	if (filtered)
+		memcpy(counts, registers[agg->filter].values, n);
+	else
+		memset(counts, true, n);
+	flags = judge(filter_flags, arg_flags, n, counts);
+	selection->n = gpuscan_cpu_list(counts, n, index);
 	selection->index = index;
-	return (errors & GPUSCAN_ERROR) == 0;
+	return (flags & GPUSCAN_ERROR) == 0;
 }
+
+/* Runs `body` for tuple i, with its value v and the state s of its group. */
+#define FOR_GROUP(State, T, body)                                                                  \
+	do                                                                                             \
+	{                                                                                              \
+		State *s = (State *) (rows[i] + offset);                                                   \
+		T v = values[i];                                                                           \
+                                                                                                   \
+		s->n++;                                                                                    \
+		body;                                                                                      \
+	} while (0)
 
 /* Runs `body` for each selected tuple, with its value v and its state s. */
 #define FOR_EACH_VALUE(State, T, body)                                                             \
@@ -80,13 +105,16 @@ select_tuples(const GpuScanAgg *agg, const CpuRegister *registers, uint32_t n, u
 	{                                                                                              \
 		const T *values = in->values;                                                              \
 		const uint16_t *index = in->index;                                                         \
+		char *const *rows = in->rows;                                                              \
+		uint32_t offset = in->offset;                                                              \
+		uint32_t n = in->n;                                                                        \
                                                                                                    \
 		if (in->single != NULL)                                                                    \
 		{                                                                                          \
 			State state = *(State *) (in->single + in->offset);                                    \
 			State *s = &state;                                                                     \
                                                                                                    \
-			for (uint32_t k = 0; k < in->n; k++)                                                   \
+			for (uint32_t k = 0; k < n; k++)                                                       \
 			{                                                                                      \
 				T v = values[index == NULL ? k : index[k]];                                        \
                                                                                                    \
@@ -95,16 +123,18 @@ select_tuples(const GpuScanAgg *agg, const CpuRegister *registers, uint32_t n, u
 			}                                                                                      \
 			*(State *) (in->single + in->offset) = state;                                          \
 		}                                                                                          \
+		else if (index == NULL)                                                                    \
+		{                                                                                          \
+			for (uint32_t i = 0; i < n; i++)                                                       \
+				FOR_GROUP(State, T, body);                                                         \
+		}                                                                                          \
 		else                                                                                       \
 		{                                                                                          \
-			for (uint32_t k = 0; k < in->n; k++)                                                   \
+			for (uint32_t k = 0; k < n; k++)                                                       \
 			{                                                                                      \
-				uint32_t i = index == NULL ? k : index[k];                                         \
-				State *s = (State *) (in->rows[i] + in->offset);                                   \
-				T v = values[i];                                                                   \
+				uint32_t i = index[k];                                                             \
                                                                                                    \
-				s->n++;                                                                            \
-				body;                                                                              \
+				FOR_GROUP(State, T, body);                                                         \
 			}                                                                                      \
 		}                                                                                          \
 	} while (0)
@@ -186,6 +216,23 @@ advance_count(const Selection *in)
 
 #define LANES 8
 
+/* The highest window that any of the doubles reaches */
+static inline __attribute__((always_inline)) int32_t
+top_of(const double *restrict values, uint32_t n)
+{
+	int64_t most = 0;
+	double largest;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		int64_t bits = ((const int64_t *) values)[i] & INT64_MAX;
+
+		most = bits > most ? bits : most;
+	}
+	memcpy(&largest, &most, sizeof(largest));
+	return gs_fsum_cut(gs_float_parts(largest)).top;
+}
+
 /*
  * Adds doubles to a sum, as many as gs_fsum3_add_plain takes all at once; returns
  * how many.  The pieces of a chunk's values are integers whose sums doubles hold.
@@ -196,27 +243,13 @@ add_plain(GpuScanFSum3 *sum, const double *restrict values, uint32_t n)
 	double high[LANES] = {0};
 	double middle[LANES] = {0};
 	double low[LANES] = {0};
-	int64_t most[LANES] = {0};
-	double largest;
 	double scale;
 	int32_t top;
 
 	n -= n % LANES;
-	for (uint32_t i = 0; i < n; i += LANES)
-	{
-		for (uint32_t k = 0; k < LANES; k++)
-		{
-			int64_t bits = ((const int64_t *) (values + i))[k] & INT64_MAX;
-
-			most[k] = bits > most[k] ? bits : most[k];
-		}
-	}
-	for (uint32_t k = 1; k < LANES; k++)
-		most[0] = most[k] > most[0] ? most[k] : most[0];
-	memcpy(&largest, &most[0], sizeof(largest));
-	top = gs_fsum_cut(gs_float_parts(largest)).top;
+	top = top_of(values, n);
 	top = top > sum->top ? top : sum->top;
-	if (most[0] == 0 || !gs_fsum3_is_plain(top))
+	if (!gs_fsum3_is_plain(top))
 		return 0;
 
 	scale = gs_fsum3_scale(top);
@@ -246,15 +279,127 @@ add_plain(GpuScanFSum3 *sum, const double *restrict values, uint32_t n)
 	return n;
 }
 
+/* Adds a value, of a class of floats, of any size. */
+static void
+add_any(GpuScanFSum3 *sum, unsigned cls, double value)
+{
+	if (!gs_fsum3_add_plain(sum, value))
+		gs_fsum3_add_within(sum, value, cls == GPUSCAN_F32 ? GS_FSUM_F32_LIMIT : GS_FSUM_F64_LIMIT);
+}
+
 /* The sum of the only group */
 static void
-advance_single_sum(const Selection *in, unsigned cls)
+advance_single_sum(const Selection *in, unsigned cls, const double *values)
 {
 	GpuScanSumF64State *state = (GpuScanSumF64State *) (in->single + in->offset);
+
+	state->n += in->n;
+	for (uint32_t k = add_plain(&state->sum, values, in->n); k < in->n; k++)
+		add_any(&state->sum, cls, values[k]);
+}
+
+/* Doubles that are cut up at a time */
+#define CUT 256
+
+/* Windows above those that they reach */
+#define ABOVE 3
+
+/*
+ * Their pieces in windows[ABOVE], which is that of `top`, and the three below; those above are 0.
+ * A sum takes three windows in a row, so they serve all whose top is not far away.
+ */
+typedef struct Pieces
+{
+	int32_t top;
+	int32_t windows[ABOVE + 4][CUT];
+} Pieces;
+
+/* Far from that of any sum */
+#define NO_TOP (INT32_MAX / 2)
+
+/* False where they are not plain. */
+CLONES static bool
+cut_up(Pieces *pieces, const double *restrict values, uint32_t n)
+{
+	double scale;
+
+	pieces->top = top_of(values, n);
+	if (!gs_fsum3_is_plain(pieces->top) || !gs_fsum3_is_plain(pieces->top - 1))
+		return false;
+	scale = gs_fsum3_scale(pieces->top);
+	for (uint32_t k = 0; k < n; k++)
+	{
+		double rest = values[k] * scale;
+		int32_t piece = (int32_t) (rest * 0x1p-60);
+
+		pieces->windows[ABOVE][k] = piece;
+		rest -= piece * 0x1p60;
+		piece = (int32_t) (rest * 0x1p-30);
+		pieces->windows[ABOVE + 1][k] = piece;
+		rest -= piece * 0x1p30;
+		piece = (int32_t) rest;
+		pieces->windows[ABOVE + 2][k] = piece;
+		pieces->windows[ABOVE + 3][k] = (int32_t) ((rest - piece) * 0x1p30);
+	}
+	return true;
+}
+
+/*
+ * Sums of groups.  Where a sum's top is that of the pieces, or next to it and not below what
+ * the value reaches, nothing remains but to add them: such a top is plain, so the sum has seen
+ * a value that is not -0, and pieces of zeros are 0.  Other sums are added to one by one.
+ */
+static void
+advance_group_sums(const Selection *in, unsigned cls, const double *values)
+{
+	const uint16_t *index = in->index;
+	char *const *rows = in->rows;
+	uint32_t offset = in->offset;
+	Pieces pieces;
+
+	memset(&pieces, 0, sizeof(pieces));
+	for (uint32_t first = 0, some; first < in->n; first += some)
+	{
+		uint16_t others[CUT];
+		uint32_t nothers = 0;
+		uint32_t top;
+
+		some = in->n - first < CUT ? in->n - first : CUT;
+		if (!cut_up(&pieces, values + first, some))
+			pieces.top = NO_TOP;
+		top = (uint32_t) pieces.top + 1;
+		for (uint32_t k = 0; k < some; k++)
+		{
+			uint32_t i = index == NULL ? first + k : index[first + k];
+			GpuScanSumF64State *s = (GpuScanSumF64State *) (rows[i] + offset);
+			uint32_t window = top - (uint32_t) s->sum.top;
+			bool fits = window <= 1 + (uint32_t) (pieces.windows[ABOVE][k] == 0);
+			const int32_t *piece = &pieces.windows[fits ? ABOVE - 1 + window : 0][k];
+
+			s->n++;
+			s->sum.w[0] += piece[0];
+			s->sum.w[1] += piece[CUT];
+			s->sum.w[2] += piece[2 * CUT];
+			others[nothers] = (uint16_t) (first + k);
+			nothers += !fits;
+		}
+		for (uint32_t o = 0; o < nothers; o++)
+		{
+			uint32_t k = others[o];
+			char *row = rows[index == NULL ? k : index[k]];
+
+			add_any(&((GpuScanSumF64State *) (row + offset))->sum, cls, values[k]);
+		}
+	}
+}
+
+/* Sums of doubles, or floats; those selected are put in a row first. */
+static void
+advance_float_sum(const Selection *in, unsigned cls)
+{
 	const float *floats = in->values;
 	const double *values = in->values;
 	double buffer[CPU_CHUNK];
-	uint32_t done;
 
 	if (cls == GPUSCAN_F32 || in->index != NULL)
 	{
@@ -266,11 +411,10 @@ advance_single_sum(const Selection *in, unsigned cls)
 		}
 		values = buffer;
 	}
-	state->n += in->n;
-	done = add_plain(&state->sum, values, in->n);
-	for (uint32_t k = done; k < in->n; k++)
-		gs_fsum3_add_within(&state->sum, values[k],
-							cls == GPUSCAN_F32 ? GS_FSUM_F32_LIMIT : GS_FSUM_F64_LIMIT);
+	if (in->single != NULL)
+		advance_single_sum(in, cls, values);
+	else
+		advance_group_sums(in, cls, values);
 }
 
 static bool
@@ -278,11 +422,6 @@ advance_sum(const Selection *in, unsigned cls)
 {
 	bool bad = false;
 
-	if (in->single != NULL && (cls == GPUSCAN_F32 || cls == GPUSCAN_F64))
-	{
-		advance_single_sum(in, cls);
-		return true;
-	}
 	switch (cls)
 	{
 		case GPUSCAN_I32:
@@ -290,19 +429,14 @@ advance_sum(const Selection *in, unsigned cls)
 						   bad |= __builtin_add_overflow(s->sum, (int64_t) v, &s->sum));
 			break;
 		case GPUSCAN_I64:
-			FOR_EACH_VALUE(GpuScanSum128State, int64_t, bad |= add_wide(&s->lo, &s->hi, v));
+			/* so many that it overflows cannot be counted */
+			FOR_EACH_VALUE(GpuScanSum128State, int64_t, (void) add_wide(&s->lo, &s->hi, v));
 			break;
 		case GPUSCAN_I128:
 			FOR_EACH_VALUE(GpuScanSum128State, gs_i128, bad |= add_wide(&s->lo, &s->hi, v));
 			break;
-		case GPUSCAN_F32:
-			FOR_EACH_VALUE(GpuScanSumF64State, float,
-						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add_f32(&s->sum, v));
-			break;
-		case GPUSCAN_F64:
-			FOR_EACH_VALUE(GpuScanSumF64State, double,
-						   if (!gs_fsum3_add_plain(&s->sum, v)) gs_fsum3_add(&s->sum, v));
-			break;
+		default:
+			advance_float_sum(in, cls);
 	}
 	return !bad;
 }

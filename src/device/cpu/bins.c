@@ -11,9 +11,9 @@
  * when there is no more room, each bin is aggregated at a time.  Rows then come
  * into the cache once a bin instead of once a tuple.
  *
- * The bins are arrays, one for the numbers and one for the values of each register
- * that aggregates read, cut into blocks of a chunk's size.  A bin is a chain of
- * blocks, which registers can point into.
+ * A bin is a chain of blocks, each for as many records as a chunk has tuples.  A record is
+ * all that is kept of a tuple: so each tuple goes to one line of the cache, which is asked for
+ * when the one before it is written, and not to one for each register.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,39 +27,65 @@
 /* Of the request's limit, what they may take */
 #define MEMORY_SHARE 8
 
-/* A register that aggregates read */
+/* Behind each block, so that the lines that bins are written to lie in all sets of a cache */
+#define BLOCK_GAP 64
+
+/* How far ahead of a record the line is that will be written soon */
+#define AHEAD 128
+
+/* A register that aggregates read, and where records have its value and its flags */
 typedef struct Column
 {
 	uint16_t reg;
-	uint8_t size; /* of a value */
-	bool flagged; /* its flags are kept: not all of them are clear */
-	char *values;
-	uint8_t *flags;
+	uint8_t size;
+	bool flagged; /* flags are kept: not all of them are clear */
+	uint32_t value;
+	uint32_t flags;
 } Column;
+
+/* Where the next record of a bin goes */
+typedef struct End
+{
+	uint32_t word;
+	uint32_t room; /* records that still go into the block */
+	uint32_t block;
+} End;
 
 struct CpuBins
 {
 	uint32_t nbins;
 	uint32_t shift;
+	uint32_t record; /* its size in words */
+	uint32_t number; /* where it has the number */
 	uint32_t nblocks;
 	uint32_t nused;		  /* blocks; the first one of bin i is block i */
 	uint32_t *next_block; /* in the chain */
-	uint32_t *end;		  /* of each bin: the place behind its last tuple */
+	End *ends;
 	char *memory;
 	size_t size;
-	uint32_t *numbers;
-	CpuRegister *registers; /* into blocks; those that no aggregate reads are not set */
 	uint16_t ncolumns;
 	Column columns[];
 };
 
-/* Finds out which registers aggregates read, and the bytes that a tuple takes. */
+/* 128 bits, at any word */
+typedef struct Wide
+{
+	uint64_t words[2];
+} Wide;
+
 static size_t
+block_size(const CpuBins *bins)
+{
+	return (size_t) CPU_CHUNK * bins->record * sizeof(uint64_t) + BLOCK_GAP;
+}
+
+/* Finds out which registers aggregates read, and lays out the record. */
+static void
 list_columns(CpuBins *bins, const GpuScanProgram *program)
 {
 	const GpuScanAgg *aggs = GPUSCAN_AGGS(program);
 	const uint8_t *classes = GPUSCAN_REG_CLASSES(program);
-	size_t size = sizeof(uint32_t);
+	uint32_t at = 0;
 
 	for (uint16_t reg = 0; reg < program->nregs; reg++)
 	{
@@ -67,13 +93,36 @@ list_columns(CpuBins *bins, const GpuScanProgram *program)
 
 		for (int i = 0; i < program->naggs; i++)
 			read |= aggs[i].arg == reg || aggs[i].filter == reg;
-		if (!read)
-			continue;
-		bins->columns[bins->ncolumns++] =
-			(Column){.reg = reg, .size = gpuscan_columns_value_size[classes[reg]]};
-		size += gpuscan_columns_value_size[classes[reg]] + 1;
+		if (read)
+			bins->columns[bins->ncolumns++] =
+				(Column){.reg = reg, .size = gpuscan_columns_value_size[classes[reg]]};
 	}
-	return size;
+	for (uint32_t size = sizeof(Wide); size > 0; size /= 2)
+	{
+		if (size == sizeof(uint32_t))
+		{
+			bins->number = at;
+			at += size;
+		}
+		for (int i = 0; i < bins->ncolumns; i++)
+		{
+			if (bins->columns[i].size == size)
+			{
+				bins->columns[i].value = at;
+				at += size;
+			}
+		}
+	}
+	for (int i = 0; i < bins->ncolumns; i++)
+		bins->columns[i].flags = at++;
+	bins->record = (at + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
+
+static void
+begin_block(CpuBins *bins, uint32_t bin, uint32_t block)
+{
+	bins->ends[bin] =
+		(End){(uint32_t) (block * block_size(bins) / sizeof(uint64_t)), CPU_CHUNK, block};
 }
 
 static void
@@ -81,33 +130,19 @@ empty(CpuBins *bins)
 {
 	bins->nused = bins->nbins;
 	for (uint32_t i = 0; i < bins->nbins; i++)
-		bins->end[i] = i * CPU_CHUNK;
+		begin_block(bins, i, i);
 }
 
 static bool
-create_arrays(CpuBins *bins, CpuMemory *memory, size_t tuple_size)
+create_arrays(CpuBins *bins, CpuMemory *memory)
 {
-	size_t ntuples = (size_t) bins->nblocks * CPU_CHUNK;
-	char *at;
-
 	bins->next_block = malloc(bins->nblocks * sizeof(uint32_t));
-	bins->end = malloc(bins->nbins * sizeof(uint32_t));
-	if (bins->registers == NULL || bins->next_block == NULL || bins->end == NULL)
+	bins->ends = malloc(bins->nbins * sizeof(End));
+	if (bins->next_block == NULL || bins->ends == NULL)
 		return false;
-	bins->size = ntuples * tuple_size;
-	bins->memory = at = gpuscan_cpu_alloc(memory, bins->size);
-	if (at == NULL)
-		return false;
-	bins->numbers = (uint32_t *) at;
-	at += ntuples * sizeof(uint32_t);
-	for (int i = 0; i < bins->ncolumns; i++)
-	{
-		bins->columns[i].values = at;
-		at += ntuples * bins->columns[i].size;
-		bins->columns[i].flags = (uint8_t *) at;
-		at += ntuples;
-	}
-	return true;
+	bins->size = bins->nblocks * block_size(bins);
+	bins->memory = gpuscan_cpu_alloc(memory, bins->size);
+	return bins->memory != NULL;
 }
 
 /* Without memory for bins there are none. */
@@ -118,23 +153,21 @@ gpuscan_cpu_bins_create(CpuPartial *partial)
 	const GpuScanProgram *program = plan->program;
 	uint64_t available = partial->memory->limit / MEMORY_SHARE;
 	CpuBins *bins;
-	size_t tuple_size;
 
 	if (plan->nbins == 0)
 		return;
 	partial->bins = bins = calloc(1, sizeof(CpuBins) + program->nregs * sizeof(Column));
 	if (bins == NULL)
 		return;
-	tuple_size = list_columns(bins, program);
+	list_columns(bins, program);
 	if (available > MEMORY_OF_BINS)
 		available = MEMORY_OF_BINS;
 	bins->nbins = plan->nbins;
 	bins->shift = plan->bin_shift;
-	bins->nblocks = (uint32_t) (available / plan->threads / CPU_CHUNK / tuple_size);
-	bins->registers = calloc((size_t) program->nregs + 1, sizeof(CpuRegister));
+	bins->nblocks = (uint32_t) (available / plan->threads / block_size(bins));
 
 	/* one that is being filled for each bin, and as many that are full */
-	if (bins->nblocks < 2 * bins->nbins || !create_arrays(bins, partial->memory, tuple_size))
+	if (bins->nblocks < 2 * bins->nbins || !create_arrays(bins, partial->memory))
 	{
 		gpuscan_cpu_bins_free(partial);
 		return;
@@ -151,76 +184,83 @@ gpuscan_cpu_bins_free(CpuPartial *partial)
 		return;
 	gpuscan_cpu_free(partial->memory, bins->memory, bins->size);
 	free(bins->next_block);
-	free(bins->end);
-	free(bins->registers);
+	free(bins->ends);
 	free(bins);
 	partial->bins = NULL;
 }
 
-/* Finds a place in its bin for each tuple of the chunk. */
+/* Finds a place in its bin for each tuple of the chunk, and writes its number there. */
 static void
 find_places(CpuBins *bins, const uint32_t *restrict numbers, uint32_t n, uint32_t *restrict places)
 {
-	uint32_t *restrict end = bins->end;
-	uint32_t *restrict to = bins->numbers;
+	End *restrict ends = bins->ends;
+	uint64_t *memory = (uint64_t *) bins->memory;
 	uint32_t shift = bins->shift;
+	uint32_t record = bins->record;
+	uint32_t at = bins->number;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
 		uint32_t bin = numbers[i] >> shift;
-		uint32_t place = end[bin]++;
+		End *end = &ends[bin];
+		char *to = (char *) (memory + end->word);
 
-		places[i] = place;
-		to[place] = numbers[i];
-		if ((place + 1) % CPU_CHUNK == 0)
+		places[i] = end->word;
+		*(uint32_t *) (to + at) = numbers[i];
+		__builtin_prefetch(to + AHEAD, 1);
+		end->word += record;
+		if (--end->room == 0)
 		{
-			bins->next_block[place / CPU_CHUNK] = bins->nused;
-			end[bin] = bins->nused++ * CPU_CHUNK;
+			bins->next_block[end->block] = bins->nused;
+			begin_block(bins, bin, bins->nused++);
 		}
 	}
 }
 
-#define SCATTER(T)                                                                                 \
+/* Writes something of each tuple of the chunk to its record. */
+#define SCATTER(T, source, at)                                                                     \
 	do                                                                                             \
 	{                                                                                              \
-		T *restrict to = (T *) column->values;                                                     \
-		const T *restrict from = reg->values;                                                      \
+		char *restrict to = bins->memory + (at);                                                   \
+		const T *restrict from = (source);                                                         \
                                                                                                    \
 		for (uint32_t i = 0; i < n; i++)                                                           \
-			to[places[i]] = from[i];                                                               \
+			*(T *) (to + places[i] * sizeof(uint64_t)) = from[i];                                  \
 	} while (0)
 
 static void
-scatter(CpuBins *bins, Column *column, const CpuRegister *reg, const uint32_t *places, uint32_t n)
+scatter(CpuBins *bins, Column *column, const CpuRegister *reg, const uint32_t *restrict places,
+		uint32_t n)
 {
 	switch (column->size)
 	{
 		case 1:
-			SCATTER(uint8_t);
+			SCATTER(uint8_t, reg->values, column->value);
 			break;
 		case 4:
-			SCATTER(uint32_t);
+			SCATTER(uint32_t, reg->values, column->value);
 			break;
 		case 8:
-			SCATTER(uint64_t);
+			SCATTER(uint64_t, reg->values, column->value);
 			break;
 		default:
-			SCATTER(gs_i128);
+			SCATTER(Wide, reg->values, column->value);
 			break;
 	}
 	if (!reg->clean && !column->flagged)
 	{
-		memset(column->flags, 0, (size_t) bins->nblocks * CPU_CHUNK);
+		/* those of the records that there are; of any that are there later, they are written */
+		for (uint32_t block = 0; block < bins->nused; block++)
+		{
+			char *flags = bins->memory + block * block_size(bins) + column->flags;
+
+			for (uint32_t i = 0; i < CPU_CHUNK; i++)
+				flags[i * bins->record * sizeof(uint64_t)] = 0;
+		}
 		column->flagged = true;
 	}
 	if (column->flagged)
-	{
-		uint8_t *restrict to = column->flags;
-		const uint8_t *restrict from = reg->flags;
-
-		for (uint32_t i = 0; i < n; i++)
-			to[places[i]] = from[i];
-	}
+		SCATTER(uint8_t, reg->flags, column->flags);
 }
 
 GpuScanCode
@@ -230,44 +270,67 @@ gpuscan_cpu_bins_add(CpuPartial *partial)
 	uint32_t n = partial->tuples.n;
 	uint32_t places[CPU_CHUNK];
 
-	/* each tuple of the chunk may be the last of its block */
-	if (bins->nblocks - bins->nused < (n < bins->nbins ? n : bins->nbins))
-	{
-		GpuScanCode code = gpuscan_cpu_bins_empty(partial);
-
-		if (code != GPUSCAN_OK)
-			return code;
-	}
 	partial->tuples_seen -= n;
 	find_places(bins, partial->numbers, n, places);
 	for (int i = 0; i < bins->ncolumns; i++)
 		scatter(bins, &bins->columns[i], &partial->registers[bins->columns[i].reg], places, n);
-	return GPUSCAN_OK;
+
+	/* the next chunk may end a block of each bin */
+	return bins->nblocks - bins->nused < bins->nbins ? gpuscan_cpu_bins_empty(partial) : GPUSCAN_OK;
+}
+
+/* Reads something of each record of a block. */
+#define COLLECT(T, target, at)                                                                     \
+	do                                                                                             \
+	{                                                                                              \
+		const char *restrict from = records + (at);                                                \
+		T *restrict to = (target);                                                                 \
+                                                                                                   \
+		for (uint32_t i = 0; i < n; i++)                                                           \
+			to[i] = *(const T *) (from + i * size);                                                \
+	} while (0)
+
+static void
+collect(const Column *column, const char *records, size_t size, uint32_t n, CpuRegister *reg)
+{
+	switch (column->size)
+	{
+		case 1:
+			COLLECT(uint8_t, reg->values, column->value);
+			break;
+		case 4:
+			COLLECT(uint32_t, reg->values, column->value);
+			break;
+		case 8:
+			COLLECT(uint64_t, reg->values, column->value);
+			break;
+		default:
+			COLLECT(Wide, reg->values, column->value);
+			break;
+	}
+	if (column->flagged)
+		COLLECT(uint8_t, reg->own, column->flags);
+	cpu_set_flags(reg, column->flagged);
 }
 
 /* Aggregates the first n tuples of a block. */
 static GpuScanCode
 run_block(CpuPartial *partial, uint32_t block, uint32_t n)
 {
-	CpuBins *bins = partial->bins;
-	size_t first = (size_t) block * CPU_CHUNK;
+	const CpuBins *bins = partial->bins;
+	const char *records = bins->memory + block * block_size(bins);
+	size_t size = bins->record * sizeof(uint64_t);
 
 	if (atomic_load_explicit(partial->cancel, memory_order_relaxed))
 		return GPUSCAN_CANCELLED;
 	partial->tuples_seen += n;
-	if (!gpuscan_cpu_index_find_numbers(partial, bins->numbers + first, n))
+	COLLECT(uint32_t, partial->numbers, bins->number);
+	if (!gpuscan_cpu_index_find_numbers(partial, partial->numbers, n))
 		return GPUSCAN_OUT_OF_MEMORY;
 	for (int i = 0; i < bins->ncolumns; i++)
-	{
-		const Column *column = &bins->columns[i];
-		CpuRegister *reg = &bins->registers[column->reg];
-
-		reg->values = column->values + first * column->size;
-		reg->own = column->flags + first;
-		cpu_set_flags(reg, column->flagged);
-	}
-	return gpuscan_cpu_advance(partial->plan->program, bins->registers, n, partial->rows,
-							   bins->numbers + first, NULL, partial->sets, partial->pairs);
+		collect(&bins->columns[i], records, size, n, &partial->registers[bins->columns[i].reg]);
+	return gpuscan_cpu_advance(partial->plan->program, partial->registers, n, partial->rows,
+							   partial->numbers, NULL, partial->sets, partial->pairs);
 }
 
 GpuScanCode
@@ -278,13 +341,13 @@ gpuscan_cpu_bins_empty(CpuPartial *partial)
 
 	for (uint32_t i = 0; bins != NULL && code == GPUSCAN_OK && i < bins->nbins; i++)
 	{
-		uint32_t last = bins->end[i] / CPU_CHUNK;
+		const End *end = &bins->ends[i];
 
-		for (uint32_t block = i; code == GPUSCAN_OK && block != last;
+		for (uint32_t block = i; code == GPUSCAN_OK && block != end->block;
 			 block = bins->next_block[block])
 			code = run_block(partial, block, CPU_CHUNK);
-		if (code == GPUSCAN_OK && bins->end[i] % CPU_CHUNK > 0)
-			code = run_block(partial, last, bins->end[i] % CPU_CHUNK);
+		if (code == GPUSCAN_OK && end->room < CPU_CHUNK)
+			code = run_block(partial, end->block, CPU_CHUNK - end->room);
 	}
 	if (bins != NULL)
 		empty(bins);

@@ -27,11 +27,15 @@
 /* Tables are merged in at most 1 << CPU_PARTITION_BITS tasks. */
 #define CPU_PARTITION_BITS 6
 
-/* A function that is compiled for AVX2 as well, and chosen at run time.
+/* A function that is compiled for wider vectors as well, and chosen at run time.
  * The sanitizers do not work with the resolvers of cloned functions. */
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) &&              \
 	!defined(__SANITIZE_THREAD__)
+#if __GNUC__ >= 12
+#define CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
 #define CLONES __attribute__((target_clones("default", "avx2")))
+#endif
 #else
 #define CLONES
 #endif
@@ -220,6 +224,9 @@ cpu_set_flags(CpuRegister *reg, uint8_t any)
 	reg->clean = any == 0;
 	reg->flags = any == 0 ? (uint8_t *) gpuscan_cpu_zeros : reg->own;
 }
+
+/* Lists those of a chunk's tuples whose byte is 1, and not 0; returns how many. */
+extern uint32_t gpuscan_cpu_list(const uint8_t *chosen, uint32_t n, uint16_t *list);
 
 /* Moves the values of some tuples, ascending, to the front of a register, perhaps the same. */
 extern void gpuscan_cpu_gather(CpuRegister *to, const CpuRegister *from, unsigned cls,
@@ -475,6 +482,7 @@ typedef struct CpuPartial
 	uint32_t part; /* of the groups, whose tuples alone it takes of cached ranges */
 	char **index;  /* the rows of groups by number, or NULL; index.c */
 	uint32_t numbers[CPU_CHUNK];
+	bool any_outside;	   /* some of the numbers are the last */
 	struct CpuBins *bins;  /* for tuples that are aggregated later, or NULL */
 	bool binned;		   /* it was tried to make them */
 	CpuRegister *new_keys; /* of tuples that have no row there */
@@ -544,7 +552,10 @@ typedef struct CpuBins CpuBins;
 extern void gpuscan_cpu_bins_create(CpuPartial *partial);
 extern void gpuscan_cpu_bins_free(CpuPartial *partial);
 
-/* Sets the chunk's tuples apart, whose numbers are there and not the last. */
+/*
+ * Sets the chunk's tuples apart, whose numbers are there and not the last.  Registers, numbers
+ * and rows may be others' afterwards, who had to make room.
+ */
 extern GpuScanCode gpuscan_cpu_bins_add(CpuPartial *partial);
 
 /* Aggregates all that is in bins, if there are any. */

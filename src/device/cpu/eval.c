@@ -8,7 +8,7 @@
  * The flags of strict operations follow in a second loop, and only where an
  * operand has any: registers know when they are clean, and share one array of
  * zeros then.  So the common case is a plain loop that the compiler vectorizes,
- * for AVX2 as well where it can choose at run time.
+ * for AVX2 and AVX-512 as well where it can choose at run time.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +23,41 @@
 #define TYPE_TEXT GsText
 
 const uint8_t gpuscan_cpu_zeros[CPU_CHUNK] __attribute__((aligned(64))) = {0};
+
+/* For each byte the numbers of its bits that are set, ascending, in a byte each */
+#define BYTE(m, b) (((m) >> (b)) % 2 * ((uint64_t) (b) << 8 * __builtin_popcount((m) % (1 << (b)))))
+#define BYTES(m)                                                                                   \
+	BYTE(m, 1) | BYTE(m, 2) | BYTE(m, 3) | BYTE(m, 4) | BYTE(m, 5) | BYTE(m, 6) | BYTE(m, 7),
+#define BYTES_4(m) BYTES(m) BYTES(m + 1) BYTES(m + 2) BYTES(m + 3)
+#define BYTES_16(m) BYTES_4(m) BYTES_4(m + 4) BYTES_4(m + 8) BYTES_4(m + 12)
+#define BYTES_64(m) BYTES_16(m) BYTES_16(m + 16) BYTES_16(m + 32) BYTES_16(m + 48)
+static const uint64_t bits_of_byte[256] = {BYTES_64(0) BYTES_64(64) BYTES_64(128) BYTES_64(192)};
+
+uint32_t
+gpuscan_cpu_list(const uint8_t *chosen, uint32_t n, uint16_t *list)
+{
+	typedef uint8_t Bytes __attribute__((vector_size(8)));
+	typedef uint16_t Words __attribute__((vector_size(16)));
+	uint32_t nlisted = 0;
+	uint32_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		uint64_t bytes = bytes_load_u64((const char *) chosen + i);
+		Bytes bits = (Bytes) bits_of_byte[bytes * UINT64_C(0x0102040810204080) >> 56];
+		Words words = __builtin_convertvector(bits, Words) + (uint16_t) i;
+
+		/* eight, of which those that count come first */
+		memcpy(list + nlisted, &words, sizeof(words));
+		nlisted += (uint32_t) (bytes * UINT64_C(0x0101010101010101) >> 56);
+	}
+	for (; i < n; i++)
+	{
+		list[nlisted] = (uint16_t) i;
+		nlisted += chosen[i];
+	}
+	return nlisted;
+}
 
 #define GATHER(T)                                                                                  \
 	do                                                                                             \

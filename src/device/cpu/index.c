@@ -475,38 +475,60 @@ load_new_keys(CpuPartial *partial, const uint16_t *some, uint32_t n)
 	}
 }
 
+/* Gives those outside the last number; true if there are any. */
+CLONES static bool
+mark_outside(const uint8_t *restrict outside, uint32_t n, uint32_t last, uint32_t *restrict numbers)
+{
+	uint8_t any = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		any |= outside[i];
+	for (uint32_t i = 0; any && i < n; i++)
+		numbers[i] = outside[i] ? last : numbers[i];
+	return any;
+}
+
 GpuScanCode
 gpuscan_cpu_index_number(CpuPartial *partial)
 {
-	uint32_t *numbers = partial->numbers;
 	uint8_t outside[CPU_CHUNK];
 
-	if (!number_keys(partial, partial->tuples.n, numbers, outside))
+	if (!number_keys(partial, partial->tuples.n, partial->numbers, outside))
 		return GPUSCAN_LEFT_TO_POSTGRES;
-	for (uint32_t i = 0; i < partial->tuples.n; i++)
-		numbers[i] = outside[i] ? (uint32_t) partial->plan->nnumbers : numbers[i];
+	partial->any_outside = mark_outside(outside, partial->tuples.n,
+										(uint32_t) partial->plan->nnumbers, partial->numbers);
 	return GPUSCAN_OK;
+}
+
+/* Says of each number whether its group is the part's. */
+CLONES static void
+find_part(const uint32_t *restrict numbers, uint32_t n, uint32_t part, uint32_t nparts,
+		  uint8_t *restrict ours)
+{
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t hash = (numbers[i] >> PART_SHIFT) * UINT32_C(2654435761);
+
+		ours[i] = (uint64_t) hash * nparts >> 32 == part;
+	}
 }
 
 uint32_t
 gpuscan_cpu_index_select(CpuPartial *partial, uint16_t *kept)
 {
-	uint32_t nparts = partial->plan->nparts;
-	uint32_t part = partial->part;
 	uint32_t *numbers = partial->numbers;
 	uint8_t outside[CPU_CHUNK];
-	uint32_t n = 0;
+	uint8_t ours[CPU_CHUNK];
+	uint32_t n;
 
 	/* cached values are no errors */
 	(void) number_keys(partial, partial->tuples.n, numbers, outside);
-	for (uint32_t i = 0; i < partial->tuples.n; i++)
-	{
-		uint32_t number = numbers[i];
-
-		kept[n] = (uint16_t) i;
-		numbers[n] = outside[i] ? (uint32_t) partial->plan->nnumbers : number;
-		n += (uint64_t) ((number >> PART_SHIFT) * UINT32_C(2654435761)) * nparts >> 32 == part;
-	}
+	find_part(numbers, partial->tuples.n, partial->part, partial->plan->nparts, ours);
+	partial->any_outside =
+		mark_outside(outside, partial->tuples.n, (uint32_t) partial->plan->nnumbers, numbers);
+	n = gpuscan_cpu_list(ours, partial->tuples.n, kept);
+	for (uint32_t k = 0; k < n; k++)
+		numbers[k] = numbers[kept[k]];
 	return n;
 }
 
@@ -517,6 +539,7 @@ look_up(CpuPartial *partial, const uint32_t *numbers, uint32_t n, uint16_t *miss
 	const CpuPlan *plan = partial->plan;
 	char **index = partial->index;
 	uint32_t nmissing = 0;
+	bool all = true;
 
 	if (plan->nnumbers > FEW_NUMBERS)
 	{
@@ -526,6 +549,10 @@ look_up(CpuPartial *partial, const uint32_t *numbers, uint32_t n, uint16_t *miss
 	for (uint32_t i = 0; i < n; i++)
 	{
 		partial->rows[i] = index[numbers[i]];
+		all &= partial->rows[i] != NULL;
+	}
+	for (uint32_t i = 0; !all && i < n; i++)
+	{
 		missing[nmissing] = (uint16_t) i;
 		nmissing += partial->rows[i] == NULL;
 	}

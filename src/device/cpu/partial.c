@@ -367,23 +367,16 @@ select_tuples(CpuPartial *partial, const CpuRegister *filter, uint16_t *kept, ui
 	const CpuTuples *tuples = &partial->tuples;
 	uint8_t keep[CPU_CHUNK];
 	GpuScanCode code = GPUSCAN_OK;
-	uint32_t n = 0;
 
-	if (filter != NULL)
-		memcpy(keep, filter->values, tuples->n);
-	else
-		memset(keep, true, tuples->n);
+	memset(keep, true, tuples->n);
+	for (uint32_t i = 0; filter != NULL && i < tuples->n; i++)
+		keep[i] = ((const uint8_t *) filter->values)[i] != 0;
 	if (filter != NULL && !filter->clean)
 		code = report_flags(partial, filter, keep);
 	if (code == GPUSCAN_OK && tuples->nfaults > 0)
 		code = report_faults(partial, keep);
 
-	for (uint32_t i = 0; i < tuples->n; i++)
-	{
-		kept[n] = (uint16_t) i;
-		n += keep[i] != 0;
-	}
-	*nkept = n;
+	*nkept = gpuscan_cpu_list(keep, tuples->n, kept);
 	return code;
 }
 
@@ -395,13 +388,10 @@ static GpuScanCode
 find_numbers(CpuPartial *partial, bool *later)
 {
 	GpuScanCode code = takes_part(partial) ? GPUSCAN_OK : gpuscan_cpu_index_number(partial);
-	uint32_t most = 0;
 
 	if (code != GPUSCAN_OK)
 		return code;
-	for (uint32_t i = 0; i < partial->tuples.n; i++)
-		most = partial->numbers[i] > most ? partial->numbers[i] : most;
-	*later = partial->cached != NULL && partial->bins != NULL && most < partial->plan->nnumbers;
+	*later = partial->cached != NULL && partial->bins != NULL && !partial->any_outside;
 	return *later ? gpuscan_cpu_bins_add(partial) : gpuscan_cpu_index_find(partial);
 }
 
