@@ -16,9 +16,6 @@
 /* Of a slot's state, but for SLOT_READY */
 #define SLOT_BITS 31
 
-/* As in shared.h: the first bit of a quick word for extrema */
-#define QUICK_SKIP 8
-
 /* Words of an aggregate's state in a slot; 0 with *fits false: it has no such form */
 static uint32_t
 slot_words(const GpuScanAgg *agg, bool *fits)
@@ -596,7 +593,7 @@ emit_quick_extrema(Generator *g)
 
 	for (uint32_t j = 0; j < source->nskips; j++)
 		EMIT("\tconst bool e%u = s%u && (quick >> %u & %uU) < needed%u;\n", source->skips[j].agg,
-			 source->skips[j].agg, QUICK_SKIP + j * skip_bits(g), mask, j);
+			 source->skips[j].agg, CUDA_SKIP_FIRST + j * skip_bits(g), mask, j);
 	for (int i = 0; i < g->program->ninputs; i++)
 	{
 		int r = GPUSCAN_INPUTS(g->program)[i].reg;
@@ -621,7 +618,7 @@ emit_quick_extrema(Generator *g)
 			emit_slot_extremum(g, agg, "e");
 			EMIT("\tif (e%d)\n\t\tslot_set_skip(WORD(%u), launch.hints.skips[%u], %u, %uU, "
 				 "LONG(%u));\n",
-				 agg, g->slot_quick, j, QUICK_SKIP + j * skip_bits(g), mask,
+				 agg, g->slot_quick, j, CUDA_SKIP_FIRST + j * skip_bits(g), mask,
 				 g->places[agg].slot_state);
 		}
 		EMIT("\t}\n");

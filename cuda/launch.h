@@ -139,7 +139,8 @@ typedef struct CudaNumbers
  * most pieces that they change nothing.  Codes are those of states.h.
  */
 #define CUDA_SKIPS 3
-#define CUDA_SKIP_BITS 24 /* for all of them */
+#define CUDA_SKIP_BITS 24 /* of a slot's quick word (shared.h), from this one on: for all of them */
+#define CUDA_SKIP_FIRST 8
 
 typedef struct CudaSkip
 {

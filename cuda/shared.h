@@ -371,7 +371,6 @@ slot_sum_prepare(const CudaLaunch &launch, uint32_t slot, uint32_t row_size, uin
 #define QUICK_SECOND 1
 #define QUICK_WINDOW 0x7E
 #define QUICK_READY 0x80
-#define QUICK_SKIP 8 /* the first of CUDA_SKIP_BITS */
 
 /* Bits of a sum's windows replace others. */
 GS_DEVICE void
