@@ -97,10 +97,10 @@ static const Sample sample = {
 	.classes = {GPUSCAN_I32, GPUSCAN_F64, GPUSCAN_TEXT, GPUSCAN_I64, GPUSCAN_I32, GPUSCAN_TEXT,
 				GPUSCAN_I128, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL, GPUSCAN_BOOL,
 				GPUSCAN_F64, GPUSCAN_I32, GPUSCAN_I32, GPUSCAN_TEXT, GPUSCAN_BOOL},
-	.inputs = {{GPUSCAN_DECODE_INT4, 0, 0, R_A},
-			   {GPUSCAN_DECODE_FLOAT8, 0, 1, R_B},
-			   {GPUSCAN_DECODE_TEXT, 0, 2, R_T},
-			   {GPUSCAN_DECODE_DEC64, 2, 3, R_D}},
+	.inputs = {{.decode = GPUSCAN_DECODE_INT4, .column = 0, .reg = R_A},
+			   {.decode = GPUSCAN_DECODE_FLOAT8, .column = 1, .reg = R_B},
+			   {.decode = GPUSCAN_DECODE_TEXT, .column = 2, .reg = R_T},
+			   {.decode = GPUSCAN_DECODE_DEC64, .scale = 2, .column = 3, .reg = R_D}},
 	.params = {{.reg = R_TEN, .lo = 10},
 			   {.reg = R_NAME, .len = 3, .lo = offsetof(Sample, bytes)},
 			   {.reg = R_NONE, .flags = GPUSCAN_NULL}},
@@ -491,6 +491,7 @@ test_hash(void)
 	HASH_SAME(false, header.filter = R_IN);
 	HASH_SAME(false, instrs[0].op = GPUSCAN_OP_I32_LE);
 	HASH_SAME(false, inputs[3].scale = 3);
+	HASH_SAME(false, inputs[3].not_null = 1);
 	HASH_SAME(false, keys[0].offset = 16);
 	HASH_SAME(false, aggs[1].filter = R_LESS);
 	HASH_SAME(false, classes[R_ZERO] = GPUSCAN_I64);
