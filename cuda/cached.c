@@ -191,7 +191,7 @@ prepare_segments(GpuScanRequest *request, CudaSlot *slot, GpuScanCachedSegment *
 	slot->segments = (CudaSegment *) slot->pinned;
 	slot->hits = (uint64_t *) (slot->pinned + segments_size(slot));
 	for (uint32_t i = 0; i < request->options.program->ninputs; i++)
-		bounds[i] = (CudaBounds){INT64_MAX, INT64_MIN, false};
+		bounds[i] = CUDA_NO_BOUNDS;
 	for (uint32_t i = 0; i < slot->nsegments; i++)
 	{
 		TRY(gpuscan_cuda_segment_prepare(request, segments[i], &slot->segments[i], bounds));

@@ -8,10 +8,6 @@
  * the text has its phase twice: for the rows that a warp looks at, and for those
  * that it keeps, where the compiler drops what nobody needs any more.
  *
- * A slot of a group in shared memory has words for: itself; the group's row; the
- * keys, of which a text is where its dictionary has it; the count of tuples; and
- * the state and counter of each aggregate.
- *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE 1
@@ -388,7 +384,6 @@ read_always(const Generator *g)
 	}
 	return which;
 }
-
 
 static void
 emit_tuple(Generator *g, bool local, bool advances)

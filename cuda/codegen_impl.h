@@ -86,11 +86,13 @@ extern void gpuscan_cuda_emit_row(Generator *g, bool local, bool advances);
 /* Decides on threads and slots of the kernel over cached columns. */
 extern void gpuscan_cuda_place_cached(Generator *g);
 
-/* What comes before the keys' struct; members of it; the kernel */
+/* What comes before the keys' struct; the kernel; that of a scan */
 extern void gpuscan_cuda_emit_cached_head(Generator *g);
-extern bool gpuscan_cuda_is_lazy(const Generator *g, int phase, const GpuScanInput *input);
 extern void gpuscan_cuda_emit_cached(Generator *g);
 extern void gpuscan_cuda_emit_seek(Generator *g);
+
+/* True if a phase loads an input, a key's text, only where the group's slot does not say enough. */
+extern bool gpuscan_cuda_is_lazy(const Generator *g, int phase, const GpuScanInput *input);
 
 /*
  * codegen_slot.c

@@ -108,6 +108,9 @@ typedef struct CudaBounds
 	bool unknown;
 } CudaBounds;
 
+/* To be widened */
+#define CUDA_NO_BOUNDS ((CudaBounds){INT64_MAX, INT64_MIN, false})
+
 /*
  * Makes of a segment what kernels read, if nobody has before; of a lane's thread.
  * *out but for `first` is what a launch needs.  Widens the bounds of each input.

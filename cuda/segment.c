@@ -412,7 +412,7 @@ fill_prepared(GpuScanRequest *request, const GpuScanCachedSegment *segment, Cuda
 	if (prepared->bounds == NULL)
 		return GPUSCAN_OUT_OF_MEMORY;
 	for (uint32_t i = 0; i < ninputs; i++)
-		prepared->bounds[i] = (CudaBounds){INT64_MAX, INT64_MIN, false};
+		prepared->bounds[i] = CUDA_NO_BOUNDS;
 	TRY(alloc(request, at.size, &place));
 	prepared->place = place;
 	prepared->segment = (CudaSegment){.ranges = place.address,

@@ -368,7 +368,8 @@ select_tuples(CpuPartial *partial, const CpuRegister *filter, uint16_t *kept, ui
 	uint8_t keep[CPU_CHUNK];
 	GpuScanCode code = GPUSCAN_OK;
 
-	memset(keep, true, tuples->n);
+	if (filter == NULL)
+		memset(keep, true, tuples->n);
 	for (uint32_t i = 0; filter != NULL && i < tuples->n; i++)
 		keep[i] = ((const uint8_t *) filter->values)[i] != 0;
 	if (filter != NULL && !filter->clean)
